@@ -1,6 +1,6 @@
 -- counter.lua -- INCR == 1 wins; the winner sets the expiry, a loser touches nothing.
 --
--- The value names no owner: the expiry (parameter `stamp`), to the millisecond, proves ownership. proto/SCRIPTS.md has
+-- The value names no owner: the expiry (parameter `expiry`), to the millisecond, proves ownership. proto/SCRIPTS.md has
 -- the consequences, and the one case in which this fails.
 
 local function is_lock(key, pttl, _, declared)
@@ -8,12 +8,12 @@ local function is_lock(key, pttl, _, declared)
     return count and is_count(count)
 end
 
--- True: the value is a count, and the expiry is the owner's stamp, up to rounding and the time between TIME and PTTL.
-local function still_held(key, stamp, pttl)
-    if stamp == '0' or pttl < 0 or not is_lock(key, pttl, nil, '1') then
+-- True: the value is a count, and the expiry is that of the owner, up to rounding and the time between TIME and PTTL.
+local function still_held(key, expiry, pttl)
+    if expiry == '0' or pttl < 0 or not is_lock(key, pttl, nil, '1') then
         return false
     end
-    local early = stamp - (now_ms + pttl)
+    local early = expiry - (now_ms + pttl)
     if early > 2 then -- the call may have taken long: asks for the time again
         local later = call('TIME')
         local gone_ms = math.floor((later[1] * 1000000 + later[2]) / 1000) - now_ms
@@ -22,12 +22,12 @@ local function still_held(key, stamp, pttl)
     return early >= -2 and early <= 2
 end
 
-local function acquire(key, stamp, lease)
+local function acquire(key, expiry, lease)
     local pttl = call('PTTL', key)
-    if still_held(key, stamp, pttl) then -- the owner holds it still
-        local expiry = math.max(now_ms + lease, stamp)
-        call('PEXPIREAT', key, text(expiry))
-        return OK, token(), expiry
+    if still_held(key, expiry, pttl) then -- the owner holds it still
+        local new_expiry = math.max(now_ms + lease, expiry)
+        call('PEXPIREAT', key, text(new_expiry))
+        return OK, token(), new_expiry
     elseif pttl ~= -2 then
         return checked(pcall('STRLEN', key)) and TAKEN or FOREIGN, pttl
     end
@@ -38,20 +38,20 @@ local function acquire(key, stamp, lease)
     return OK, token(), now_ms + lease
 end
 
-local function renew(key, stamp, lease, exact)
-    if not still_held(key, stamp, call('PTTL', key)) then
+local function renew(key, expiry, lease, exact)
+    if not still_held(key, expiry, call('PTTL', key)) then
         return GONE
     end
-    local expiry = now_ms + lease
+    local new_expiry = now_ms + lease
     if exact == '0' then
-        expiry = math.max(expiry, stamp)
+        new_expiry = math.max(new_expiry, expiry)
     end
-    call('PEXPIREAT', key, text(expiry))
-    return OK, 0, expiry
+    call('PEXPIREAT', key, text(new_expiry))
+    return OK, 0, new_expiry
 end
 
-local function release(key, stamp, channel)
-    if not still_held(key, stamp, call('PTTL', key)) then
+local function release(key, expiry, channel)
+    if not still_held(key, expiry, call('PTTL', key)) then
         return GONE
     end
     call('DEL', key)

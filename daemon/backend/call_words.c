@@ -13,7 +13,7 @@
 enum column {
     COLUMN_OWNER,
     COLUMN_VALUE,
-    COLUMN_STAMP,
+    COLUMN_EXPIRY,
     COLUMN_LEASE,
     COLUMN_HOLDS,
     COLUMN_REENTRY,
@@ -133,7 +133,7 @@ term_of(enum column column, const struct core_op *op)
         return op->wakes;
     case COLUMN_OWNER:
     case COLUMN_VALUE:
-    case COLUMN_STAMP:
+    case COLUMN_EXPIRY:
     case COLUMN_PERMIT:
     case COLUMN_CHANNEL:
         break;
@@ -157,7 +157,7 @@ put_column(enum column column, const struct core_op *op, const char *uuid, const
     case COLUMN_VALUE:
         buf_add(text, value, value_of_claim(secret, op->claim, op->owner, op->value, value));
         break;
-    case COLUMN_STAMP:
+    case COLUMN_EXPIRY:
         buf_add_i64(text, op->expiry_ms);
         break;
     case COLUMN_PERMIT:

@@ -124,7 +124,7 @@ class Scripted(Case):
         for key, more in names:
             actor = more.get("owner", ME)
             columns = dict(owner=actor, value=value_of(actor), permit=permit_of(actor), lease=LEASE,
-                           holds=0 if verb == "release" else 1, rest=0, reentry=0, exact=0, stamp=0, mode="write",
+                           holds=0 if verb == "release" else 1, rest=0, reentry=0, exact=0, expiry=0, mode="write",
                            ticket=0, limit=1, declared=1, pattern=UUID_PATTERN, wakes=0, channel="ch:%s" % (key,))
             columns.update(more)
             rows.append([columns[c] for c in COLUMNS[kind, verb]])
@@ -150,10 +150,10 @@ class Scripted(Case):
 
     def held(self, kind, key="k", actor=ME, **more):
         """Acquires the lock for the actor; returns its expiry."""
-        outcome, token, stamp = self.run_one(kind, "acquire", key, owner=actor, **more)
+        outcome, token, expiry = self.run_one(kind, "acquire", key, owner=actor, **more)
         self.assertEqual(outcome, OK)
         self.assertGreater(token, 0)
-        return stamp
+        return expiry
 
     def dump(self):
         """All data of Redis; expiries only to about a second."""

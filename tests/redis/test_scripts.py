@@ -22,11 +22,11 @@ class Acquire(Scripted):
         for kind in KINDS:
             with self.subTest(kind):
                 before = self.now_us()
-                outcome, token, stamp = self.run_one(kind, "acquire", kind)
+                outcome, token, expiry = self.run_one(kind, "acquire", kind)
                 self.assertEqual(outcome, OK)
                 self.assertTrue(before < token <= self.now_us())
                 self.ttl_is(kind, LEASE)
-                self.assertTrue(before // 1000 + LEASE <= stamp <= self.now_us() // 1000 + LEASE)
+                self.assertTrue(before // 1000 + LEASE <= expiry <= self.now_us() // 1000 + LEASE)
                 self.assertEqual(self.c.cmd("GET", CLOCK), str(token))
         for kind in HASHES:
             self.assertEqual(self.c.cmd("HGETALL", kind), KIND[kind].hash_of)
@@ -85,15 +85,15 @@ class Acquire(Scripted):
                 self.held(kind, kind)
                 first = int(self.c.cmd("GET", CLOCK))
                 self.c.cmd("PEXPIRE", kind, 1000)
-                outcome, token, stamp = self.run_one(kind, "acquire", kind)
+                outcome, token, expiry = self.run_one(kind, "acquire", kind)
                 self.assertEqual(outcome, OK)
                 self.assertGreater(token, first)
                 self.ttl_is(kind, LEASE)
                 self.c.cmd("PEXPIRE", kind, 90000)
-                _, _, stamp = self.run_one(kind, "acquire", kind)
+                _, _, expiry = self.run_one(kind, "acquire", kind)
                 self.ttl_is(kind, 90001)  # a renewal only ever makes it later
                 if kind != "semaphore":
-                    self.assertLessEqual(abs(stamp - self.c.cmd("PEXPIRETIME", kind)), NEAR_MS)
+                    self.assertLessEqual(abs(expiry - self.c.cmd("PEXPIRETIME", kind)), NEAR_MS)
         for kind in HASHES:
             self.assertEqual(self.c.cmd("HGETALL", kind), KIND[kind].hash_of)
         self.held("counter", "counter")
@@ -103,7 +103,7 @@ class Acquire(Scripted):
         self.held("reentrant")
         clock = self.c.cmd("GET", CLOCK)
         for holds in (2, 3, 3):
-            outcome, token, stamp = self.run_one("reentrant", "acquire", holds=holds, reentry=1, lease=2 * LEASE)
+            outcome, token, expiry = self.run_one("reentrant", "acquire", holds=holds, reentry=1, lease=2 * LEASE)
             self.assertEqual((outcome, token), (OK, 0))
             self.assertEqual(self.c.cmd("HGETALL", "k"), [ME, str(holds)])
             self.ttl_is("k", 2 * LEASE)
@@ -299,15 +299,15 @@ class Renew(Scripted):
     def test_lengthens(self):
         for kind in KINDS:
             with self.subTest(kind):
-                stamp = self.held(kind, kind)
-                outcome, a, later = self.run_one(kind, "renew", kind, stamp=stamp, lease=2 * LEASE)
+                expiry = self.held(kind, kind)
+                outcome, a, later = self.run_one(kind, "renew", kind, expiry=expiry, lease=2 * LEASE)
                 self.assertEqual((outcome, a), (OK, 0))
                 self.ttl_is(kind, 2 * LEASE)
                 self.assertLessEqual(abs(later - self.c.cmd("PEXPIRETIME", kind)), NEAR_MS)
-                _, _, same = self.run_one(kind, "renew", kind, stamp=later, lease=1000)
+                _, _, same = self.run_one(kind, "renew", kind, expiry=later, lease=1000)
                 self.ttl_is(kind, 2 * LEASE)
                 self.assertLessEqual(abs(same - later), 3)
-                _, _, less = self.run_one(kind, "renew", kind, stamp=same, lease=1000, exact=1)
+                _, _, less = self.run_one(kind, "renew", kind, expiry=same, lease=1000, exact=1)
                 if kind != "semaphore":
                     self.assertLessEqual(self.c.cmd("PTTL", kind), 1000)
                 self.assertLess(less, same)
@@ -317,16 +317,16 @@ class Renew(Scripted):
             for exact in (0, 1):
                 with self.subTest(kind, exact=exact):
                     self.flush()
-                    stamp = self.held(kind)
+                    expiry = self.held(kind)
                     self.flush()
-                    self.assertEqual(self.run_one(kind, "renew", stamp=stamp, exact=exact), (GONE, 0, 0))
+                    self.assertEqual(self.run_one(kind, "renew", expiry=expiry, exact=exact), (GONE, 0, 0))
                     self.assertEqual(self.c.cmd("EXISTS", "k"), 0)
                     self.held(kind, actor=YOU, lease=60000)
                     at = self.c.cmd("PEXPIRETIME", "k")
-                    self.assertEqual(self.run_one(kind, "renew", stamp=stamp, exact=exact, lease=90000), (GONE, 0, 0))
+                    self.assertEqual(self.run_one(kind, "renew", expiry=expiry, exact=exact, lease=90000), (GONE, 0, 0))
                     self.assertEqual(self.c.cmd("PEXPIRETIME", "k"), at)
                     self.foreign(kind)
-                    self.assertEqual(self.run_one(kind, "renew", stamp=stamp, exact=exact), (GONE, 0, 0))
+                    self.assertEqual(self.run_one(kind, "renew", expiry=expiry, exact=exact), (GONE, 0, 0))
 
     def test_a_key_that_lost_its_expiry_gets_one(self):
         for kind in HASHES + ["simple"]:
@@ -400,12 +400,12 @@ class Release(Scripted):
         for kind in KINDS:
             with self.subTest(kind):
                 self.flush()
-                stamp = self.held(kind)
+                expiry = self.held(kind)
                 with self.listening("ch:k") as sub:
-                    self.assertEqual(self.run_one(kind, "release", stamp=stamp), (OK, 1, 0))
+                    self.assertEqual(self.run_one(kind, "release", expiry=expiry), (OK, 1, 0))
                     self.received(sub, ("ch:k", KIND[kind].wakes))
                     self.assertEqual(self.c.cmd("EXISTS", "k"), 1 if kind == "semaphore" else 0)
-                    self.assertEqual(self.run_one(kind, "release", stamp=stamp), (GONE, 0, 0))
+                    self.assertEqual(self.run_one(kind, "release", expiry=expiry), (GONE, 0, 0))
                     self.assertEqual(self.run_all(kind, "acquire", [("k", {})])[0][0], OK)
                     self.received(sub)
 
@@ -413,23 +413,23 @@ class Release(Scripted):
         for kind in KINDS:
             with self.subTest(kind):
                 self.flush()
-                stamp = self.held(kind)
+                expiry = self.held(kind)
                 self.left("k", *[name % "k" for name in KIND[kind].beside])
-                self.assertEqual(self.run_one(kind, "release", stamp=stamp), (OK, 0, 0))
+                self.assertEqual(self.run_one(kind, "release", expiry=expiry), (OK, 0, 0))
                 self.left(*(["redisson_lock_token:{k}"] if kind == "fenced" else []))
 
     def test_not_ours(self):
         for kind in KINDS:
             with self.subTest(kind):
                 self.flush()
-                stamp = self.held(kind)
+                expiry = self.held(kind)
                 self.flush()
                 self.held(kind, actor=YOU, lease=60000)
                 was = self.dump()
-                self.assertEqual(self.run_one(kind, "release", stamp=stamp), (GONE, 0, 0))
+                self.assertEqual(self.run_one(kind, "release", expiry=expiry), (GONE, 0, 0))
                 self.assertEqual(self.dump(), was)
                 self.foreign(kind)
-                self.assertEqual(self.run_one(kind, "release", stamp=stamp), (GONE, 0, 0))
+                self.assertEqual(self.run_one(kind, "release", expiry=expiry), (GONE, 0, 0))
                 self.assertEqual(self.c.cmd("LLEN", "k"), 1)
 
     def test_holds_left(self):
@@ -438,11 +438,11 @@ class Release(Scripted):
                 self.flush()
                 self.held(kind, holds=3)
                 for holds in (2, 1, 1):
-                    outcome, woken, stamp = self.run_one(kind, "release", holds=holds, lease=2 * LEASE)
+                    outcome, woken, expiry = self.run_one(kind, "release", holds=holds, lease=2 * LEASE)
                     self.assertEqual((outcome, woken), (OK, 0))
                     self.assertEqual(self.c.cmd("HGETALL", "k"), [ME, str(holds)])
                     self.ttl_is("k", 2 * LEASE)
-                    self.assertLessEqual(abs(stamp - self.c.cmd("PEXPIRETIME", "k")), 2)
+                    self.assertLessEqual(abs(expiry - self.c.cmd("PEXPIRETIME", "k")), 2)
                 self.assertEqual(self.run_one(kind, "release", owner=YOU, holds=1), (GONE, 0, 0))
                 self.foreign(kind)
                 self.assertEqual(self.run_one(kind, "release", holds=1), (GONE, 0, 0))
@@ -482,10 +482,10 @@ class Release(Scripted):
         self.c.cmd("ACL", "SETUSER", "mute", "on", ">p", "~*", "resetchannels", "+@all")
         for kind in KINDS:
             with self.subTest(kind):
-                stamp = self.held(kind)
+                expiry = self.held(kind)
                 watcher, self.c = self.c, self.conn(self.r)
                 self.assertEqual(self.c.cmd("AUTH", "mute", "p"), "OK")
-                self.assertEqual(self.run_one(kind, "release", stamp=stamp), (OK, 0, 0))
+                self.assertEqual(self.run_one(kind, "release", expiry=expiry), (OK, 0, 0))
                 self.c = watcher
                 self.assertEqual(self.c.cmd("EXISTS", "k"), 0)
         names = [("n%d" % i, {}) for i in range(9)]
@@ -502,21 +502,21 @@ class Release(Scripted):
             self.assertEqual(self.run_one(kind, "release")[0], OK)
             self.assertEqual(self.c.cmd("HGETALL", "k"), [YOU, "1"])
 
-    def test_the_stamp_is_the_proof_of_a_counter(self):
-        stamp = self.held("counter")
-        for wrong in (0, stamp - 5, stamp + 100, 1):
-            self.assertEqual(self.run_one("counter", "release", stamp=wrong), (GONE, 0, 0), wrong)
+    def test_the_expiry_is_the_proof_of_a_counter(self):
+        expiry = self.held("counter")
+        for wrong in (0, expiry - 5, expiry + 100, 1):
+            self.assertEqual(self.run_one("counter", "release", expiry=wrong), (GONE, 0, 0), wrong)
         self.assertEqual(self.c.cmd("GET", "k"), "1")
         self.c.cmd("INCR", "k")  # a client of another library that did not get the lock
-        self.assertEqual(self.run_one("counter", "release", stamp=stamp)[0], OK)
+        self.assertEqual(self.run_one("counter", "release", expiry=expiry)[0], OK)
 
-    def test_the_stamp_holds_in_a_long_call(self):
+    def test_the_expiry_holds_in_a_long_call(self):
         """Time passes while a call does many names; the proof of the last name must stay exact."""
         names = [("k%d" % i, {}) for i in range(3000)]
-        stamps = [stamp for _, _, stamp in self.run_all("counter", "acquire", names)]
-        renewed = self.run_all("counter", "renew", [(k, dict(stamp=s)) for (k, _), s in zip(names, stamps)])
+        expiries = [expiry for _, _, expiry in self.run_all("counter", "acquire", names)]
+        renewed = self.run_all("counter", "renew", [(k, dict(expiry=s)) for (k, _), s in zip(names, expiries)])
         self.assertEqual({outcome for outcome, _, _ in renewed}, {OK})
-        freed = self.run_all("counter", "release", [(k, dict(stamp=r[2])) for (k, _), r in zip(names, renewed)])
+        freed = self.run_all("counter", "release", [(k, dict(expiry=r[2])) for (k, _), r in zip(names, renewed)])
         self.assertEqual({outcome for outcome, _, _ in freed}, {OK})
 
 
@@ -525,7 +525,7 @@ class Clear(Scripted):
         for kind in KINDS:
             with self.subTest(kind):
                 self.flush()
-                stamp = self.held(kind)
+                expiry = self.held(kind)
                 last = int(self.c.cmd("GET", CLOCK))
                 with self.listening("ch:k") as sub:
                     outcome, token, woken = self.run_one(kind, "clear")
@@ -537,7 +537,7 @@ class Clear(Scripted):
                     self.assertEqual((outcome, woken), (GONE, 1))
                     self.received(sub, ("ch:k", KIND[kind].wakes))
                     self.assertGreater(again, token)
-                    self.assertEqual(self.run_one(kind, "release", stamp=stamp), (GONE, 0, 0))
+                    self.assertEqual(self.run_one(kind, "release", expiry=expiry), (GONE, 0, 0))
 
     def test_data_stays(self):
         for kind in KINDS:
@@ -553,12 +553,12 @@ class Clear(Scripted):
 class Guard(Scripted):
     def test_past_it_nothing_is_done(self):
         for kind in KINDS:
-            stamp = self.held(kind, kind)
+            expiry = self.held(kind, kind)
             for verb in VERBS:
                 with self.subTest(kind, verb=verb):
                     was = self.dump(), self.c.cmd("PEXPIRETIME", kind)
                     past = self.now_us() - 1
-                    reply = self.run_all(kind, verb, [(kind, dict(stamp=stamp)), ("free", {})], guard=past)
+                    reply = self.run_all(kind, verb, [(kind, dict(expiry=expiry)), ("free", {})], guard=past)
                     self.assertEqual(reply, [(STALE, 0, 0)] * 2)
                     self.assertEqual((self.dump(), self.c.cmd("PEXPIRETIME", kind)), was)
 
@@ -587,15 +587,15 @@ class Full(Scripted):
             with self.subTest(kind):
                 self.full(False)
                 self.flush()
-                stamp = self.held(kind)
+                expiry = self.held(kind)
                 self.full()
-                outcome, _, stamp = self.run_one(kind, "renew", stamp=stamp, lease=2 * LEASE)
+                outcome, _, expiry = self.run_one(kind, "renew", expiry=expiry, lease=2 * LEASE)
                 self.assertEqual(outcome, OK)
                 self.ttl_is("k", 2 * LEASE)
                 if kind in LIKE_RLOCK:
                     self.assertEqual(self.run_one(kind, "release", holds=2)[0], OK)
                     self.assertEqual(self.c.cmd("HGETALL", "k"), [ME, "2"])
-                self.assertEqual(self.run_one(kind, "release", stamp=stamp)[0], OK)
+                self.assertEqual(self.run_one(kind, "release", expiry=expiry)[0], OK)
                 self.assertEqual(self.c.cmd("EXISTS", "k"), 0)
                 self.assertEqual(self.run_one(kind, "clear")[0], GONE)
 
@@ -627,11 +627,11 @@ class Batches(Scripted):
     def test_refusals_come_as_they_are(self):
         """With their first word, also from the middle of a script."""
         for kind in KINDS:
-            stamp = self.held(kind, kind)
+            expiry = self.held(kind, kind)
             self.c.cmd("CONFIG", "SET", "min-replicas-to-write", 1)
             for verb, key in (("acquire", "free"), ("renew", kind), ("release", kind), ("clear", kind)):
                 with self.subTest(kind, verb=verb):
-                    reply = self.raw(kind, verb, [(key, dict(stamp=stamp))])
+                    reply = self.raw(kind, verb, [(key, dict(expiry=expiry))])
                     self.assertIsInstance(reply, RError)
                     self.assertTrue(reply.startswith("NOREPLICAS "), reply)
             self.c.cmd("CONFIG", "SET", "min-replicas-to-write", 0)
@@ -640,9 +640,9 @@ class Batches(Scripted):
     def test_names_are_bytes(self):
         key = bytes(range(256)).decode("latin-1").encode("latin-1")
         for kind in KINDS:
-            stamp = self.held(kind, key)
+            expiry = self.held(kind, key)
             self.assertEqual(self.c.cmd("EXISTS", key), 1)
-            self.assertEqual(self.run_one(kind, "release", key, stamp=stamp)[0], OK)
+            self.assertEqual(self.run_one(kind, "release", key, expiry=expiry)[0], OK)
             self.assertEqual(self.c.cmd("EXISTS", key), 0)
 
 

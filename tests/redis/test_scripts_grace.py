@@ -40,10 +40,10 @@ class InAGrace(Scripted):
         for kind in KINDS:
             with self.subTest(kind):
                 self.flush()
-                stamp = self.held(kind)
+                expiry = self.held(kind)
                 self.begins()
-                self.assertEqual(self.run_one(kind, "acquire", stamp=stamp)[0], GRACE)
-                outcome, token, _ = self.run_one(kind, "acquire", stamp=stamp, epoch=self.word)
+                self.assertEqual(self.run_one(kind, "acquire", expiry=expiry)[0], GRACE)
+                outcome, token, _ = self.run_one(kind, "acquire", expiry=expiry, epoch=self.word)
                 self.assertEqual(outcome, OK)
                 self.assertGreater(token, 0)
 
@@ -52,9 +52,9 @@ class InAGrace(Scripted):
             for verb in ("renew", "release", "clear"):
                 with self.subTest((kind, verb)):
                     self.flush()
-                    stamp = self.held(kind)
+                    expiry = self.held(kind)
                     self.begins()
-                    self.assertEqual(self.run_one(kind, verb, stamp=stamp)[0], OK)
+                    self.assertEqual(self.run_one(kind, verb, expiry=expiry)[0], OK)
 
     def test_what_is_not_there_may_have_been_lost(self):
         for kind in KINDS:
@@ -227,11 +227,11 @@ class InAGrace(Scripted):
         self.assertEqual(self.run_one("semaphore", "release", owner=ours[2])[0], OK)
         self.assertEqual(self.run_one("semaphore", "acquire", owner="n" * 16, limit=3)[0], OK)
 
-    def test_a_counter_is_reclaimed_by_its_stamp_alone(self):
-        stamp = self.held("counter")
+    def test_a_counter_is_reclaimed_by_its_expiry_alone(self):
+        expiry = self.held("counter")
         self.begins()
-        self.assertEqual(self.run_one("counter", "acquire", stamp=stamp + 5000, epoch=self.word)[0], TAKEN)
-        self.assertEqual(self.run_one("counter", "acquire", stamp=stamp, lease=2 * LEASE, epoch=self.word)[0], OK)
+        self.assertEqual(self.run_one("counter", "acquire", expiry=expiry + 5000, epoch=self.word)[0], TAKEN)
+        self.assertEqual(self.run_one("counter", "acquire", expiry=expiry, lease=2 * LEASE, epoch=self.word)[0], OK)
         self.ttl_is("k", 2 * LEASE)
 
     def test_fenced_tokens_go_on(self):

@@ -31,14 +31,14 @@ class Rw(Scripted):
 
     def test_one_reader(self):
         for again in range(2):
-            outcome, token, stamp = self.read()
+            outcome, token, expiry = self.read()
             self.assertEqual(outcome, OK)
             self.assertGreater(token, 0)
             self.assertEqual(self.hash(), {"mode": "read", ME: "1"})
             self.assertEqual(self.c.cmd("GET", end(ME, 1)), "1")
             self.ttl_is("k", LEASE)
             self.ttl_is(end(ME, 1), LEASE)
-            self.assertLessEqual(abs(stamp - self.c.cmd("PEXPIRETIME", "k")), 3)
+            self.assertLessEqual(abs(expiry - self.c.cmd("PEXPIRETIME", "k")), 3)
         with self.listening("ch:k") as sub:
             self.assertEqual(self.free(), (OK, 1, 0))
             self.received(sub, ("ch:k", "0"))
@@ -78,11 +78,11 @@ class Rw(Scripted):
             self.assertEqual(self.write(holds=holds, reentry=1)[:2], (OK, 0))
             self.assertEqual(self.hash()[ME + ":write"], str(holds))
         for holds in (1, 1):
-            outcome, woken, stamp = self.free(mode="write", holds=holds, lease=2 * LEASE)
+            outcome, woken, expiry = self.free(mode="write", holds=holds, lease=2 * LEASE)
             self.assertEqual((outcome, woken), (OK, 0))
             self.assertEqual(self.hash()[ME + ":write"], str(holds))
             self.ttl_is("k", 2 * LEASE)
-            self.assertLessEqual(abs(stamp - self.c.cmd("PEXPIRETIME", "k")), 2)
+            self.assertLessEqual(abs(expiry - self.c.cmd("PEXPIRETIME", "k")), 2)
         self.flush()
         self.read()
         for holds in (2, 3, 3):
@@ -207,18 +207,18 @@ class Rw(Scripted):
         self.reads(ME, holds=2)
         self.reads(YOU)
         self.c.cmd("DEL", end(ME, 2))
-        outcome, a, stamp = self.run_one("rw", "renew", lease=2 * LEASE)
+        outcome, a, expiry = self.run_one("rw", "renew", lease=2 * LEASE)
         self.assertEqual((outcome, a), (OK, 0))
-        self.assertLessEqual(abs(stamp - self.c.cmd("PEXPIRETIME", "k")), 2)
+        self.assertLessEqual(abs(expiry - self.c.cmd("PEXPIRETIME", "k")), 2)
         for key in ("k", end(ME, 1), end(ME, 2)):
             self.ttl_is(key, 2 * LEASE)
         self.ttl_is(end(YOU, 1), LEASE)
         self.run_one("rw", "renew", lease=1000)
         self.ttl_is(end(ME, 1), 2 * LEASE)  # never less
-        outcome, _, stamp = self.run_one("rw", "renew", lease=1000, exact=1)  # exact: less, and of no other reader
+        outcome, _, expiry = self.run_one("rw", "renew", lease=1000, exact=1)  # exact: less, and of no other reader
         self.ttl_is(end(ME, 2), 1000)
         self.ttl_is("k", LEASE)
-        self.assertLessEqual(stamp, self.now_us() // 1000 + 1000)
+        self.assertLessEqual(expiry, self.now_us() // 1000 + 1000)
         self.assertEqual(self.run_one("rw", "renew", owner=US[3]), (GONE, 0, 0))
         self.free(YOU)
         self.run_one("rw", "renew", lease=900, exact=1)
@@ -312,10 +312,10 @@ class Semaphore(Scripted):
 
     def test_up_to_the_limit(self):
         before = self.now_us() // 1000
-        outcome, token, stamp = self.take()
+        outcome, token, expiry = self.take()
         self.assertEqual((outcome, self.number(), self.permits()), (OK, "2", self.of(ME)))
-        self.assertEqual(int(self.c.cmd("ZSCORE", SET, permit_of(ME))), stamp)
-        self.assertTrue(before + LEASE <= stamp <= self.now_us() // 1000 + LEASE)
+        self.assertEqual(int(self.c.cmd("ZSCORE", SET, permit_of(ME))), expiry)
+        self.assertTrue(before + LEASE <= expiry <= self.now_us() // 1000 + LEASE)
         for key in ("k", SET):
             self.ttl_is(key, LEASE)
         self.takes(YOU, US[2], lease=2 * LEASE)
@@ -335,8 +335,8 @@ class Semaphore(Scripted):
         self.takes(ME, ME, ME)
         self.assertEqual((self.number(), self.permits()), ("2", self.of(ME)))
         self.take(ME, lease=2 * LEASE)
-        stamp = self.take(ME)[2]
-        self.assertGreater(stamp, self.now_us() // 1000 + LEASE + 1000)  # never less
+        expiry = self.take(ME)[2]
+        self.assertGreater(expiry, self.now_us() // 1000 + LEASE + 1000)  # never less
         self.ttl_is(SET, 2 * LEASE)
 
     def test_giving_back(self):
@@ -388,12 +388,12 @@ class Semaphore(Scripted):
     def test_renew(self):
         self.takes(ME, YOU)
         for _ in range(2):
-            outcome, a, stamp = self.run_one("semaphore", "renew", lease=2 * LEASE)
+            outcome, a, expiry = self.run_one("semaphore", "renew", lease=2 * LEASE)
             self.assertEqual((outcome, a), (OK, 0))
-            self.assertEqual(int(self.c.cmd("ZSCORE", SET, permit_of(ME))), stamp)
+            self.assertEqual(int(self.c.cmd("ZSCORE", SET, permit_of(ME))), expiry)
             for key in ("k", SET):
                 self.ttl_is(key, 2 * LEASE)
-        self.assertGreaterEqual(self.run_one("semaphore", "renew", lease=1000)[2], stamp)
+        self.assertGreaterEqual(self.run_one("semaphore", "renew", lease=1000)[2], expiry)
         less = self.run_one("semaphore", "renew", lease=1000, exact=1)[2]
         self.assertLessEqual(less, self.now_us() // 1000 + 1000)
         self.ttl_is(SET, 2 * LEASE)

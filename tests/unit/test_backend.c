@@ -41,7 +41,7 @@ pttl(const char *key)
 
 /* ---- acquire ---- */
 
-START_TEST(acquire_gives_token_stamp_and_lease)
+START_TEST(acquire_gives_token_expiry_and_lease)
 {
     KIND_EACH(k)
     {
@@ -251,7 +251,7 @@ START_TEST(renew_lengthens_and_never_shortens)
         must(d, CORE_OK);
         ck_assert_int_gt(pttl(key), 50000);
         ck_assert_int_ge(d.expiry_ms, e.expiry_ms - 2);
-        must(release(key, (enum kind)k, 1, d.expiry_ms), CORE_OK); /* the stamp still proves the hold */
+        must(release(key, (enum kind)k, 1, d.expiry_ms), CORE_OK); /* the expiry still proves the hold */
     }
 }
 END_TEST
@@ -354,7 +354,7 @@ START_TEST(release_keeps_the_other_holds)
 }
 END_TEST
 
-START_TEST(a_counter_needs_its_stamp)
+START_TEST(a_counter_needs_its_expiry)
 {
     struct core_done d = acquire("c", KIND_COUNTER, 1);
 
@@ -1516,7 +1516,7 @@ int
 main(void)
 {
     const TTest *const tests[] = {
-        acquire_gives_token_stamp_and_lease,
+        acquire_gives_token_expiry_and_lease,
         reentrant_is_redissons_hash,
         another_owner_finds_it_taken,
         a_key_of_another_type_is_foreign_and_stays,
@@ -1531,7 +1531,7 @@ main(void)
         a_former_owner_takes_nothing_away,
         release_frees_once_and_wakes,
         release_keeps_the_other_holds,
-        a_counter_needs_its_stamp,
+        a_counter_needs_its_expiry,
         break_frees_any_holder,
         break_leaves_a_key_that_is_no_lock,
         tokens_rise_over_many_names_of_one_turn,
