@@ -52,7 +52,7 @@ const_self(const struct backend *b)
 /* ---- where the master is ---- */
 
 static void
-move(struct sentinel_topology *t, const struct sentinel_vote *to)
+move(struct sentinel_topology *t, const struct sentinel_answer *to)
 {
     char from[160];
 
@@ -72,11 +72,11 @@ explain(const struct sentinel_topology *t, const struct sentinel_verdict *v, cha
 {
     const char *error = sentinels_last_error(t->sentinels);
 
-    if (v->answering == 0) {
+    if (v->answering_n == 0) {
         snprintf(out, TEXT_ERROR_ROOM, "no sentinel reports where %.64s is%s%.220s", t->url.master,
                  error[0] == '\0' ? "" : ": ", error);
-    } else if (v->answering <= v->electorate / 2) {
-        snprintf(out, TEXT_ERROR_ROOM, "%u of %u sentinels answer: no majority", v->answering, v->electorate);
+    } else if (v->answering_n <= v->known_n / 2) {
+        snprintf(out, TEXT_ERROR_ROOM, "%u of %u sentinels answer: no majority", v->answering_n, v->known_n);
     } else {
         snprintf(out, TEXT_ERROR_ROOM, "the sentinels do not agree where %.64s is", t->url.master);
     }
@@ -91,7 +91,7 @@ log_agreement(struct sentinel_topology *t, const struct sentinel_verdict *v)
     t->logged = t->agreed;
     log_event(t->one.env.log, t->agreed ? LOG_INFO : LOG_WARN, "redis",
               t->agreed ? "sentinels agree" : "sentinels do not agree", "master", LOG_S(t->url.master), "answering",
-              LOG_N(v->answering), "of", LOG_N(v->electorate), t->agreed ? NULL : "reason", LOG_S(t->refusal), NULL);
+              LOG_N(v->answering_n), "of", LOG_N(v->known_n), t->agreed ? NULL : "reason", LOG_S(t->refusal), NULL);
 }
 
 /* Called after each answer of a sentinel, and every second. */

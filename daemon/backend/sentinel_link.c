@@ -21,7 +21,7 @@ struct sentinel {
     const char *master;
     const struct backend_env *env;
     struct sentinel_events events;
-    struct sentinel_vote vote;
+    struct sentinel_answer answer;
     struct sentinel_replica replica[SENTINEL_REPLICAS_MAX];
     size_t replicas_n;
     int64_t down_after_ms;
@@ -63,9 +63,9 @@ on_id(void *arg, enum link_result result, const struct reply *r, int64_t sent_us
 
     (void)sent_us;
     if (result == LINK_ANSWERED && r->type == REPLY_TEXT) {
-        text_print(s->vote.id, sizeof(s->vote.id), r->text);
+        text_print(s->answer.id, sizeof(s->answer.id), r->text);
     } else {
-        s->vote.id[0] = '\0';
+        s->answer.id[0] = '\0';
     }
 }
 
@@ -77,18 +77,18 @@ on_named(void *arg, enum link_result result, const struct reply *r, int64_t sent
     bool is_valid = result == LINK_ANSWERED && r->type == REPLY_ARRAY && r->count == 2 &&
                  r->item[0]->type == REPLY_TEXT && r->item[1]->type == REPLY_TEXT;
     char before[HOST_ROOM];
-    int port = s->vote.port;
+    int port = s->answer.port;
 
-    snprintf(before, sizeof(before), "%s", s->vote.host);
+    snprintf(before, sizeof(before), "%s", s->answer.host);
     s->asking = false;
     if (result == LINK_ANSWERED) {
-        s->vote.host[0] = '\0';
-        s->vote.asked_us = sent_us;
-        if (is_valid && !take_host_port(r->item[0]->text, r->item[1]->text, s->vote.host, &s->vote.port)) {
-            s->vote.host[0] = '\0';
+        s->answer.host[0] = '\0';
+        s->answer.asked_us = sent_us;
+        if (is_valid && !take_host_port(r->item[0]->text, r->item[1]->text, s->answer.host, &s->answer.port)) {
+            s->answer.host[0] = '\0';
         }
     }
-    if (before[0] != '\0' && (s->vote.port != port || strcmp(s->vote.host, before) != 0)) {
+    if (before[0] != '\0' && (s->answer.port != port || strcmp(s->answer.host, before) != 0)) {
         s->details_asked_us -= DETAILS_US; /* the replicas are others now: sentinel_ask() asks for them */
     }
     if (s->ask_again) {
@@ -108,7 +108,7 @@ on_sentinels(void *arg, enum link_result result, const struct reply *r, int64_t 
     if (result != LINK_ANSWERED || r->type != REPLY_ARRAY) {
         return;
     }
-    s->vote.others = (unsigned)r->count;
+    s->answer.others = (unsigned)r->count;
     for (size_t i = 0; i < r->count && i < SENTINELS_MAX; i++) {
         if (take_host_port(field(r->item[i], "ip"), field(r->item[i], "port"), host, &port)) {
             s->events.discovered(s->events.ctx, field(r->item[i], "runid"), host, port);
@@ -201,7 +201,7 @@ on_query_state(void *ctx, struct redis_link *l, bool up)
 {
     struct sentinel *s = ctx;
 
-    if (up && s->vote.id[0] == '\0') {
+    if (up && s->answer.id[0] == '\0') {
         link_fail(l, "it does not give its id (SENTINEL MYID): it is no sentinel, or older than Redis 6.2");
     } else if (up && s->logged_down) {
         s->logged_down = false;
@@ -293,10 +293,10 @@ sentinel_address(struct sentinel *s)
     return s->address;
 }
 
-const struct sentinel_vote *
-sentinel_vote(const struct sentinel *s)
+const struct sentinel_answer *
+sentinel_answer(const struct sentinel *s)
 {
-    return &s->vote;
+    return &s->answer;
 }
 
 bool
@@ -327,7 +327,7 @@ sentinel_replicas(const struct sentinel *s, const struct sentinel_replica **out)
 void
 sentinel_node(const struct sentinel *s, struct backend_node *out)
 {
-    bool knows = s->vote.asked_us == 0 || s->vote.host[0] != '\0';
+    bool knows = s->answer.asked_us == 0 || s->answer.host[0] != '\0';
 
     *out = (struct backend_node){.role = "sentinel", .rtt_us = link_rtt_us(s->query)};
     snprintf(out->address, sizeof(out->address), "%s", s->address->shown);

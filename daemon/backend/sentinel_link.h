@@ -9,7 +9,7 @@
 
 #include "daemon/backend/backend_ops.h"
 #include "daemon/backend/link.h"
-#include "daemon/backend/sentinel_votes.h"
+#include "daemon/backend/sentinel_answers.h"
 
 struct sentinel;
 
@@ -40,7 +40,7 @@ void sentinel_ask(struct sentinel *s, bool again);
 /* The address, to set user, password and TLS for new connections. */
 struct link_address *sentinel_address(struct sentinel *s);
 
-const struct sentinel_vote *sentinel_vote(const struct sentinel *s);
+const struct sentinel_answer *sentinel_answer(const struct sentinel *s);
 bool sentinel_up(const struct sentinel *s);
 const char *sentinel_last_error(const struct sentinel *s); /* "" = none */
 

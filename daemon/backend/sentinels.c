@@ -4,8 +4,8 @@
  * SN1 There are at most SENTINELS_MAX entries. Those of the URL come first, and stay.
  * SN2 Only the timer closes a sentinel, never a callback of one of its links.
  * SN3 Two entries may be one sentinel (a host name in the URL, and the address that others report). They have one vote
- *     (sentinel_votes.h), and the discovered entry is dropped while the other one is up. An entry that is down may have
- *     a former address of a sentinel: so the address that others report gets an entry, too.
+ *     (sentinel_answers.h), and the discovered entry is dropped while the other one is up. An entry that is down may
+ *     have a former address of a sentinel: so the address that others report gets an entry, too.
  */
 #include "daemon/backend/sentinels.h"
 
@@ -84,7 +84,7 @@ on_discovered(void *ctx, struct slice id, const char *host, int port)
 
     for (size_t i = 0; i < ss->n; i++) {
         struct entry *e = &ss->entry[i];
-        const char *its = sentinel_vote(e->sentinel)->id;
+        const char *its = sentinel_answer(e->sentinel)->id;
 
         if ((e->port == port && strcmp(e->host, host) == 0) ||
             (its[0] != '\0' && slice_is(id, its) && sentinel_up(e->sentinel))) {
@@ -106,13 +106,13 @@ on_discovered(void *ctx, struct slice id, const char *host, int port)
 static bool
 is_duplicate(const struct sentinels *ss, size_t i)
 {
-    const char *id = sentinel_vote(ss->entry[i].sentinel)->id;
+    const char *id = sentinel_answer(ss->entry[i].sentinel)->id;
 
     for (size_t k = 0; k < ss->n && id[0] != '\0'; k++) {
         const struct entry *e = &ss->entry[k];
 
         if (k != i && (k < i || e->listed) && sentinel_up(e->sentinel) &&
-            strcmp(sentinel_vote(e->sentinel)->id, id) == 0) {
+            strcmp(sentinel_answer(e->sentinel)->id, id) == 0) {
             return true;
         }
     }
@@ -236,12 +236,12 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
 void
 sentinels_verdict(const struct sentinels *ss, struct sentinel_verdict *out)
 {
-    const struct sentinel_vote *vote[SENTINELS_MAX];
+    const struct sentinel_answer *answer[SENTINELS_MAX];
 
     for (size_t i = 0; i < ss->n; i++) {
-        vote[i] = sentinel_vote(ss->entry[i].sentinel);
+        answer[i] = sentinel_answer(ss->entry[i].sentinel);
     }
-    sentinel_votes_count(vote, ss->n, ss->url.listed_n, clock_now_us(), out);
+    sentinel_answers_count(answer, ss->n, ss->url.listed_n, clock_now_us(), out);
 }
 
 bool

@@ -186,18 +186,18 @@ step(struct sentinel *s, struct redisReader *reader, unsigned what)
 static void
 check(const struct sentinel *s)
 {
-    const struct sentinel_vote *vote = sentinel_vote(s), *each[2] = {vote, vote};
+    const struct sentinel_answer *answer = sentinel_answer(s), *each[2] = {answer, answer};
     const struct sentinel_replica *replica;
     size_t n = sentinel_replicas(s, &replica), asked = 0;
     struct sentinel_verdict verdict;
     struct backend_node node;
 
-    CHECK(memchr(vote->id, '\0', sizeof(vote->id)) != NULL && is_printable_line(slice_of(vote->id)));
-    if (vote->host[0] != '\0') {
-        CHECK(vote->port >= 1 && vote->port <= 65535 && vote->asked_us != 0);
-        check_host(vote->host);
+    CHECK(memchr(answer->id, '\0', sizeof(answer->id)) != NULL && is_printable_line(slice_of(answer->id)));
+    if (answer->host[0] != '\0') {
+        CHECK(answer->port >= 1 && answer->port <= 65535 && answer->asked_us != 0);
+        check_host(answer->host);
     }
-    CHECK(n <= SENTINEL_REPLICAS_MAX && vote->others <= REPLY_ITEMS_MAX && sentinel_down_after_ms(s) >= 0);
+    CHECK(n <= SENTINEL_REPLICAS_MAX && answer->others <= REPLY_ITEMS_MAX && sentinel_down_after_ms(s) >= 0);
     for (size_t i = 0; i < n; i++) {
         CHECK(replica[i].port >= 1 && replica[i].port <= 65535);
         check_host(replica[i].host);
@@ -208,9 +208,9 @@ check(const struct sentinel *s)
     CHECK(asked <= 1, "%zu questions for the master at a time", asked);
     sentinel_node(s, &node);
     CHECK(strcmp(node.address, "sentinel") == 0 && node.state[0] != '\0');
-    sentinel_votes_count(each, 2, 1, clock_now_us(), &verdict);
-    CHECK(verdict.answering <= 1 && verdict.electorate >= 1, "two addresses of one sentinel are one vote");
-    CHECK((verdict.master != NULL) == (verdict.until_us != 0) && (verdict.master == NULL || vote->others == 0));
+    sentinel_answers_count(each, 2, 1, clock_now_us(), &verdict);
+    CHECK(verdict.answering_n <= 1 && verdict.known_n >= 1, "two addresses of one sentinel count once");
+    CHECK((verdict.master != NULL) == (verdict.until_us != 0) && (verdict.master == NULL || answer->others == 0));
 }
 
 int

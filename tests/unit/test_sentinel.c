@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "daemon/backend/sentinel_url.h"
-#include "daemon/backend/sentinel_votes.h"
+#include "daemon/backend/sentinel_answers.h"
 #include "suite.h"
 
 #define NOW_US (100 * US_PER_S)
@@ -71,18 +71,19 @@ END_TEST
 static struct sentinel_verdict
 count(const char *answered, unsigned others, unsigned least)
 {
-    static struct sentinel_vote vote[SENTINELS_MAX];
-    const struct sentinel_vote *each[SENTINELS_MAX];
+    static struct sentinel_answer answer[SENTINELS_MAX];
+    const struct sentinel_answer *each[SENTINELS_MAX];
     struct sentinel_verdict v;
     size_t n = strlen(answered);
 
     for (size_t i = 0; i < n; i++) {
-        vote[i] = (struct sentinel_vote){.port = 1, .others = others, .asked_us = answered[i] == '-' ? 0 : NOW_US - 1};
-        vote[i].id[0] = (char)('a' + i);
-        vote[i].host[0] = (char)(answered[i] == '?' ? '\0' : answered[i]);
-        each[i] = &vote[i];
+        answer[i] = (struct sentinel_answer){
+            .port = 1, .others = others, .asked_us = answered[i] == '-' ? 0 : NOW_US - 1};
+        answer[i].id[0] = (char)('a' + i);
+        answer[i].host[0] = (char)(answered[i] == '?' ? '\0' : answered[i]);
+        each[i] = &answer[i];
     }
-    sentinel_votes_count(each, n, least, NOW_US, &v);
+    sentinel_answers_count(each, n, least, NOW_US, &v);
     return v;
 }
 
@@ -111,8 +112,8 @@ START_TEST(a_majority_of_all_sentinels_names_the_master)
     ck_assert_int_eq(named("AABB", 3), 0);
     ck_assert_int_eq(named("AAABB", 4), 'A');
     ck_assert_int_eq(named("", 0), 0);
-    ck_assert_uint_eq(count("A-?", 4, 0).electorate, 5);
-    ck_assert_uint_eq(count("A-?", 4, 0).answering, 1);
+    ck_assert_uint_eq(count("A-?", 4, 0).known_n, 5);
+    ck_assert_uint_eq(count("A-?", 4, 0).answering_n, 1);
     ck_assert_ptr_null(count("A--", 0, 3).master); /* it has forgotten the others in the URL */
     ck_assert_ptr_nonnull(count("AA-", 0, 3).master);
 }
@@ -120,30 +121,30 @@ END_TEST
 
 START_TEST(one_sentinel_has_one_vote_its_latest)
 {
-    struct sentinel_vote a = {.id = "a", .host = "old", .port = 1, .others = 2, .asked_us = NOW_US - 3};
-    struct sentinel_vote twice = {.id = "a", .host = "new", .port = 1, .others = 2, .asked_us = NOW_US - 2};
-    struct sentinel_vote b = {.id = "b", .host = "new", .port = 1, .others = 2, .asked_us = NOW_US - 1};
-    const struct sentinel_vote *each[] = {&a, &twice, &b};
+    struct sentinel_answer a = {.id = "a", .host = "old", .port = 1, .others = 2, .asked_us = NOW_US - 3};
+    struct sentinel_answer twice = {.id = "a", .host = "new", .port = 1, .others = 2, .asked_us = NOW_US - 2};
+    struct sentinel_answer b = {.id = "b", .host = "new", .port = 1, .others = 2, .asked_us = NOW_US - 1};
+    const struct sentinel_answer *each[] = {&a, &twice, &b};
     struct sentinel_verdict v;
 
-    sentinel_votes_count(each, 2, 0, NOW_US, &v);
+    sentinel_answers_count(each, 2, 0, NOW_US, &v);
     ck_assert_ptr_null(v.master);
-    ck_assert_uint_eq(v.answering, 1);
-    sentinel_votes_count(each, 3, 0, NOW_US, &v);
+    ck_assert_uint_eq(v.answering_n, 1);
+    sentinel_answers_count(each, 3, 0, NOW_US, &v);
     ck_assert_str_eq(v.master->host, "new");
     a.asked_us = twice.asked_us; /* both at once: still one vote */
-    sentinel_votes_count(each, 2, 0, NOW_US, &v);
-    ck_assert_uint_eq(v.answering, 1);
+    sentinel_answers_count(each, 2, 0, NOW_US, &v);
+    ck_assert_uint_eq(v.answering_n, 1);
 }
 END_TEST
 
 START_TEST(a_sentinel_without_an_id_has_no_vote)
 {
-    struct sentinel_vote a = {.host = "new", .port = 1, .asked_us = NOW_US - 2};
-    const struct sentinel_vote *each[] = {&a};
+    struct sentinel_answer a = {.host = "new", .port = 1, .asked_us = NOW_US - 2};
+    const struct sentinel_answer *each[] = {&a};
     struct sentinel_verdict v;
 
-    sentinel_votes_count(each, 1, 0, NOW_US, &v);
+    sentinel_answers_count(each, 1, 0, NOW_US, &v);
     ck_assert_ptr_null(v.master);
 }
 END_TEST
@@ -151,36 +152,36 @@ END_TEST
 /* The third of five votes counts: when it is too old, so is the majority. */
 START_TEST(a_majority_is_as_old_as_its_oldest)
 {
-    struct sentinel_vote vote[5];
-    const struct sentinel_vote *each[5];
+    struct sentinel_answer answer[5];
+    const struct sentinel_answer *each[5];
     struct sentinel_verdict v;
 
     for (int i = 0; i < 5; i++) {
-        vote[i] = (struct sentinel_vote){.id = "a", .host = "m", .port = 1, .others = 4};
-        vote[i].asked_us = NOW_US - 10 * (i + 1);
-        vote[i].id[0] = (char)('a' + i);
-        each[4 - i] = &vote[i];
+        answer[i] = (struct sentinel_answer){.id = "a", .host = "m", .port = 1, .others = 4};
+        answer[i].asked_us = NOW_US - 10 * (i + 1);
+        answer[i].id[0] = (char)('a' + i);
+        each[4 - i] = &answer[i];
     }
-    sentinel_votes_count(each, 5, 0, NOW_US, &v);
+    sentinel_answers_count(each, 5, 0, NOW_US, &v);
     ck_assert_int_eq(v.until_us, NOW_US - 30 + SENTINEL_FRESH_US);
-    sentinel_votes_count(each, 5, 0, v.until_us - 1, &v);
+    sentinel_answers_count(each, 5, 0, v.until_us - 1, &v);
     ck_assert_ptr_nonnull(v.master);
-    sentinel_votes_count(each, 5, 0, v.until_us, &v);
+    sentinel_answers_count(each, 5, 0, v.until_us, &v);
     ck_assert_ptr_null(v.master);
 }
 END_TEST
 
 START_TEST(a_port_is_part_of_the_address_and_a_name_has_no_case)
 {
-    struct sentinel_vote a = {.id = "a", .host = "Host", .port = 1, .others = 1, .asked_us = NOW_US - 2};
-    struct sentinel_vote b = {.id = "b", .host = "host", .port = 1, .others = 1, .asked_us = NOW_US - 2};
-    const struct sentinel_vote *each[] = {&a, &b};
+    struct sentinel_answer a = {.id = "a", .host = "Host", .port = 1, .others = 1, .asked_us = NOW_US - 2};
+    struct sentinel_answer b = {.id = "b", .host = "host", .port = 1, .others = 1, .asked_us = NOW_US - 2};
+    const struct sentinel_answer *each[] = {&a, &b};
     struct sentinel_verdict v;
 
-    sentinel_votes_count(each, 2, 0, NOW_US, &v);
+    sentinel_answers_count(each, 2, 0, NOW_US, &v);
     ck_assert_ptr_nonnull(v.master);
     b.port = 2;
-    sentinel_votes_count(each, 2, 0, NOW_US, &v);
+    sentinel_answers_count(each, 2, 0, NOW_US, &v);
     ck_assert_ptr_null(v.master);
 }
 END_TEST

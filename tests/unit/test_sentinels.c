@@ -166,7 +166,7 @@ answering(void)
     struct sentinel_verdict v;
 
     sentinels_verdict(ss, &v);
-    return v.answering;
+    return v.answering_n;
 }
 
 static size_t

@@ -1,13 +1,13 @@
 /*
- * sentinel_votes.h -- counts the answers of all sentinels: no link, no clock.
+ * sentinel_answers.h -- counts the answers of all sentinels: no link, no clock.
  *
  * One sentinel's answer is a hint. A failover, too, needs a majority of the sentinels, so a minority that is cut off
  * with an old master is no majority here either. That narrows the risk, and is no proof: a sentinel names the old
  * master until it learns of the new one. Proofs are the role that the server reports (replication.h), and the epoch of
  * its data.
  */
-#ifndef RLOCKD_BACKEND_SENTINEL_VOTES_H
-#define RLOCKD_BACKEND_SENTINEL_VOTES_H
+#ifndef RLOCKD_BACKEND_SENTINEL_ANSWERS_H
+#define RLOCKD_BACKEND_SENTINEL_ANSWERS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -19,8 +19,8 @@ enum { SENTINEL_ID_ROOM = 48 };
 #define SENTINEL_FRESH_US (3 * US_PER_S) /* the time for which an answer counts, from when its question left */
 
 /* The latest answer of one sentinel. */
-struct sentinel_vote {
-    char id[SENTINEL_ID_ROOM]; /* of the sentinel; "" = not known: no vote. Two addresses with one id are one vote */
+struct sentinel_answer {
+    char id[SENTINEL_ID_ROOM]; /* of the sentinel; "" = not known: it does not count. Two with one id count once */
     char host[HOST_ROOM];          /* the named master; "" = the sentinel knows no such master */
     int port;
     unsigned others; /* the number of other sentinels that it knows */
@@ -28,17 +28,17 @@ struct sentinel_vote {
 };
 
 struct sentinel_verdict {
-    const struct sentinel_vote *master; /* a vote for the server that a majority names; NULL = no majority */
+    const struct sentinel_answer *master; /* an answer with the server that a majority names; NULL = no majority */
     int64_t until_us;                   /* until when the majority's answers count; 0 = no majority */
-    unsigned electorate;                /* the known number of sentinels */
-    unsigned answering;                 /* of these, those that have named a master lately */
+    unsigned known_n;                   /* the known number of sentinels */
+    unsigned answering_n;               /* of these, those that have named a master lately */
 };
 
 /*
- * `least`: the number of sentinels in the URL. The electorate is never smaller, or one sentinel that has forgotten the
+ * `least`: the number of sentinels in the URL. known_n is never smaller, or one sentinel that has forgotten the
  * others would be a majority.
  */
-void sentinel_votes_count(const struct sentinel_vote *const *vote, size_t n, unsigned least, int64_t now_us,
-                          struct sentinel_verdict *out);
+void sentinel_answers_count(const struct sentinel_answer *const *answer, size_t n, unsigned least, int64_t now_us,
+                            struct sentinel_verdict *out);
 
 #endif
