@@ -85,7 +85,7 @@ shorten(struct quorum *qu, const struct quorum_op *o)
 static void
 ask_all(struct quorum *qu, struct quorum_op *o)
 {
-    bool releases = o->sort == SORT_RELEASE;
+    bool releases = o->type == QUORUM_RELEASE;
 
     for (unsigned i = 0; i < qu->nodes_n; i++) {
         const struct quorum_node *node = &qu->node[i];
@@ -109,18 +109,18 @@ ask_all(struct quorum *qu, struct quorum_op *o)
     }
 }
 
-static enum quorum_sort
+static enum quorum_op_type
 sort_of(const struct core_op *op, enum core_action_type verb)
 {
     switch (verb) {
     case CORE_ACQUIRE:
-        return op->reentry || op->reclaim ? SORT_CONFIRM : SORT_ATTEMPT;
+        return op->reentry || op->reclaim ? QUORUM_CONFIRM : QUORUM_ATTEMPT;
     case CORE_RELEASE:
-        return op->holds > 0 || op->other_sort > 0 ? SORT_CONFIRM : SORT_RELEASE;
+        return op->holds > 0 || op->other_sort > 0 ? QUORUM_CONFIRM : QUORUM_RELEASE;
     case CORE_BREAK_KEY:
-        return SORT_BREAK;
+        return QUORUM_BREAK;
     default:
-        return SORT_CONFIRM;
+        return QUORUM_CONFIRM;
     }
 }
 
@@ -128,7 +128,7 @@ sort_of(const struct core_op *op, enum core_action_type verb)
 static void
 update_entry(const struct quorum *qu, struct quorum_entry *entry, const struct quorum_op *o)
 {
-    if (o->sort == SORT_ATTEMPT || o->sort == SORT_RELEASE) {
+    if (o->type == QUORUM_ATTEMPT || o->type == QUORUM_RELEASE) {
         entry->incarnation++;
         for (unsigned i = 0; i < qu->nodes_n; i++) {
             struct quorum_part *p = &entry->part[i];
@@ -136,8 +136,8 @@ update_entry(const struct quorum *qu, struct quorum_entry *entry, const struct q
             p->deadline_us = p->missing_since_us = p->shown_us = p->repaired_us = 0;
         }
     }
-    entry->confirmed = entry->confirmed && o->sort == SORT_CONFIRM;
-    entry->wanted = o->sort != SORT_RELEASE && o->sort != SORT_BREAK;
+    entry->confirmed = entry->confirmed && o->type == QUORUM_CONFIRM;
+    entry->wanted = o->type != QUORUM_RELEASE && o->type != QUORUM_BREAK;
 }
 
 void
@@ -155,7 +155,7 @@ quorum_perform_op(struct quorum *qu, const struct core_op *op, enum core_action_
     if (o->op.exact) {
         shorten(qu, o);
     }
-    if (o->sort == SORT_ATTEMPT) {
+    if (o->type == QUORUM_ATTEMPT) {
         attempt(qu, o);
     } else {
         o->token = votes_proposal(o->op.token_floor, time_us(qu), &o->reserve);

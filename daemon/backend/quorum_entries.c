@@ -256,7 +256,7 @@ has_other(const struct quorum_part *p, const struct core_op *op)
 static bool
 releases_all(const struct errand *e)
 {
-    return e->verb == CORE_RELEASE && e->op->sort != SORT_CONFIRM;
+    return e->verb == CORE_RELEASE && e->op->type != QUORUM_CONFIRM;
 }
 
 static bool
@@ -277,11 +277,11 @@ is_void(const struct quorum_part *p, const struct errand *e, int64_t now_us)
     if (e->verb == CORE_ACQUIRE && o->op.reclaim && e->to->voting) { /* QA3 */
         return true;
     }
-    if (o->sort != SORT_ATTEMPT && o->sort != SORT_REPAIR) {
+    if (o->type != QUORUM_ATTEMPT && o->type != QUORUM_REPAIR) {
         return false;
     }
     return o->incarnation != o->entry->incarnation || (!e->is_write_back && p->release_until_us > now_us) ||
-           (!e->is_write_back && !e->to->voting && o->sort == SORT_ATTEMPT);
+           (!e->is_write_back && !e->to->voting && o->type == QUORUM_ATTEMPT);
 }
 
 /* The operation for the shard. */
@@ -297,10 +297,10 @@ op_of(const struct quorum_part *p, const struct errand *e)
         op.wakes = p->written.wakes;
     }
     op.op = e->by_serial.number;
-    op.reclaim = e->op->sort == SORT_REPAIR ? !e->to->voting : op.reclaim;
+    op.reclaim = e->op->type == QUORUM_REPAIR ? !e->to->voting : op.reclaim;
     op.reclaim = op.reclaim && e->verb == CORE_ACQUIRE; /* other verbs have no grace period to pass */
     op.token_floor = e->token;
-    op.reserve = e->op->sort == SORT_ATTEMPT ? e->op->reserve : 0;
+    op.reserve = e->op->type == QUORUM_ATTEMPT ? e->op->reserve : 0;
     return op;
 }
 
@@ -357,7 +357,7 @@ quorum_part_push(struct quorum *qu, struct quorum_op *o, unsigned node, enum cor
     e->op = o;
     e->to = &qu->node[node];
     e->verb = verb;
-    e->is_write_back = o->sort == SORT_ATTEMPT && verb == CORE_EXTEND;
+    e->is_write_back = o->type == QUORUM_ATTEMPT && verb == CORE_EXTEND;
     e->token = token;
     o->refs_n++;
     list_init(&e->node);
@@ -403,7 +403,7 @@ quorum_note_hole(struct quorum *qu, struct quorum_entry *entry, unsigned node)
 static bool
 leaves_hole(const struct errand *e, enum core_outcome outcome)
 {
-    bool fills = e->verb == CORE_ACQUIRE && (e->op->op.reclaim || e->op->sort == SORT_REPAIR);
+    bool fills = e->verb == CORE_ACQUIRE && (e->op->op.reclaim || e->op->type == QUORUM_REPAIR);
 
     return fills && !e->to->voting && outcome != CORE_OK && outcome != CORE_TAKEN && outcome != CORE_FOREIGN;
 }
@@ -425,16 +425,16 @@ learn(struct quorum_part *p, const struct errand *e, const struct core_done *don
 
     switch (done->outcome) {
     case CORE_OK:
-        if (e->verb == CORE_RELEASE && o->sort != SORT_CONFIRM) {
+        if (e->verb == CORE_RELEASE && o->type != QUORUM_CONFIRM) {
             p->clean = done->sent_us >= p->acquire_until_us;
-        } else if (o->sort == SORT_CHECK && current) {
+        } else if (o->type == QUORUM_CHECK && current) {
             p->shown_us = done->sent_us;
         } else if (e->verb != CORE_BREAK_KEY && current) {
             int64_t deadline_us = core_deadline_us(done->sent_us, o->op.lease_us);
 
             p->deadline_us = deadline_us > p->deadline_us || o->op.exact ? deadline_us : p->deadline_us;
             p->sent_us = p->shown_us = done->sent_us;
-            if (o->sort == SORT_REPAIR) { /* O7, voting or not: a BREAK may have reached the node before the repair */
+            if (o->type == QUORUM_REPAIR) { /* O7, voting or not: a BREAK may have reached the node before the repair */
                 note_repair(p, e);
             } else if (p->epoch != e->to->epoch) {
                 p->repaired_us = 0;

@@ -41,7 +41,7 @@ enum { PAUSE_US = 5 * 1000 }; /* the longest pause after a split vote */
 
 struct quorum_op *
 quorum_op_new(struct quorum *qu, struct quorum_entry *entry, const struct core_op *op, enum core_action_type verb,
-              enum quorum_sort sort)
+              enum quorum_op_type type)
 {
     struct quorum_op *o = freelist_take_zeroed(&qu->freelist, sizeof(*o));
 
@@ -49,7 +49,7 @@ quorum_op_new(struct quorum *qu, struct quorum_entry *entry, const struct core_o
     o->op = *op;
     o->op.key = entry->op.key;
     o->verb = verb;
-    o->sort = sort;
+    o->type = type;
     o->incarnation = entry->incarnation;
     o->asked_us = clock_now_us();
     list_init(&o->node);
@@ -85,7 +85,7 @@ report(struct quorum *qu, struct quorum_op *o, struct core_done *done)
 
     o->reported = true;
     timer_set(&qu->timers, &o->timer, INT64_MAX);
-    if (o->sort == SORT_SWEEP) {
+    if (o->type == QUORUM_SWEEP) {
         return;
     }
     done->claim = o->op.claim;
@@ -108,7 +108,7 @@ sent_us_for(int64_t deadline_us, int64_t lease_us)
 static void
 sweep(struct quorum *qu, struct quorum_entry *entry, uint32_t which)
 {
-    struct quorum_op *o = quorum_op_new(qu, entry, &entry->op, CORE_RELEASE, SORT_SWEEP);
+    struct quorum_op *o = quorum_op_new(qu, entry, &entry->op, CORE_RELEASE, QUORUM_SWEEP);
 
     o->op.holds = o->op.other_sort = 0;
     o->op.shared = false;
@@ -162,7 +162,7 @@ ask_again(struct quorum *qu, struct quorum_op *o)
         }
         o->asked_again |= 1u << i;
         open = true;
-        if (o->sort == SORT_ATTEMPT) { /* a write-back of the same token: the vote counts while the key is there */
+        if (o->type == QUORUM_ATTEMPT) { /* a write-back of the same token: the vote counts while the key is there */
             vote_raising(&o->vote, i);
             quorum_part_push(qu, o, i, CORE_EXTEND, b->token_clock);
         } else {
@@ -249,7 +249,7 @@ new_deadline_us(const struct quorum *qu, const struct quorum_op *o, enum core_ou
 {
     int64_t us = quorum_entry_deadline_us(qu, o->entry);
 
-    if (o->sort != SORT_CONFIRM || (outcome != CORE_OK && !o->entry->confirmed) ||
+    if (o->type != QUORUM_CONFIRM || (outcome != CORE_OK && !o->entry->confirmed) ||
         quorum_entry_suspect(qu, o->entry, clock_now_us())) {
         return 0;
     }
@@ -262,7 +262,7 @@ repair(struct quorum *qu, const struct quorum_op *renewal)
 {
     struct quorum_entry *entry = renewal->entry;
     int64_t now_us = clock_now_us();
-    struct quorum_op *o = quorum_op_new(qu, entry, &renewal->op, CORE_ACQUIRE, SORT_REPAIR);
+    struct quorum_op *o = quorum_op_new(qu, entry, &renewal->op, CORE_ACQUIRE, QUORUM_REPAIR);
 
     o->refs_n++;
     o->reported = true;
@@ -286,24 +286,24 @@ repair(struct quorum *qu, const struct quorum_op *renewal)
 static void
 count_confirmations(struct quorum *qu, struct quorum_op *o)
 {
-    bool releases = o->sort == SORT_RELEASE || o->sort == SORT_SWEEP;
+    bool releases = o->type == QUORUM_RELEASE || o->type == QUORUM_SWEEP;
     struct core_done done = {.guard_us = o->guard_us, .pttl_us = -1, .expiry_ms = o->expiry_ms};
 
-    if (o->sort == SORT_CONFIRM && o->incarnation == o->entry->incarnation) {
+    if (o->type == QUORUM_CONFIRM && o->incarnation == o->entry->incarnation) {
         (void)ask_again(qu, o);
     }
     if (!vote_confirmed(&o->vote, releases, &done.outcome)) {
         return;
     }
-    if (o->sort == SORT_CONFIRM && done.outcome == CORE_OK && quorum_entry_suspect(qu, o->entry, clock_now_us())) {
+    if (o->type == QUORUM_CONFIRM && done.outcome == CORE_OK && quorum_entry_suspect(qu, o->entry, clock_now_us())) {
         done.outcome = CORE_UNKNOWN;
     }
     done.remote_subscribers = o->remote_subscribers;
-    done.token = o->sort == SORT_BREAK ? o->least_token : 0;
-    done.remains = o->sort == SORT_BREAK;
+    done.token = o->type == QUORUM_BREAK ? o->least_token : 0;
+    done.remains = o->type == QUORUM_BREAK;
     done.deadline_max_us = new_deadline_us(qu, o, done.outcome);
     done.sent_us = done.deadline_max_us != 0 ? sent_us_for(done.deadline_max_us, o->op.lease_us) : clock_now_us();
-    if (o->sort == SORT_CONFIRM && o->incarnation == o->entry->incarnation) {
+    if (o->type == QUORUM_CONFIRM && o->incarnation == o->entry->incarnation) {
         o->entry->confirmed = o->entry->confirmed || done.outcome == CORE_OK;
         if (done.outcome == CORE_GONE_IN_REDIS || done.outcome == CORE_FOREIGN) {
             give_up(qu, o);
@@ -320,7 +320,7 @@ count(struct quorum *qu, struct quorum_op *o)
     if (o->reported || !o->asked) {
         return;
     }
-    if (o->sort == SORT_ATTEMPT) {
+    if (o->type == QUORUM_ATTEMPT) {
         count_votes(qu, o);
     } else {
         count_confirmations(qu, o);
@@ -361,13 +361,13 @@ take_confirmation(struct quorum_op *o, const struct errand *e, const struct core
     if (o->vote.node[e->to->index].state != BALLOT_AWAITED) {
         return;
     }
-    if (outcome == CORE_OK && o->sort == SORT_CONFIRM && o->entry->part[e->to->index].repaired_us != 0) { /* O7 */
+    if (outcome == CORE_OK && o->type == QUORUM_CONFIRM && o->entry->part[e->to->index].repaired_us != 0) { /* O7 */
         outcome = CORE_GONE_IN_REDIS;
     }
-    if (!e->to->voting && outcome == CORE_GONE_IN_REDIS && o->sort == SORT_CONFIRM) {
+    if (!e->to->voting && outcome == CORE_GONE_IN_REDIS && o->type == QUORUM_CONFIRM) {
         outcome = CORE_GRACE; /* the node may have lost the key with its data, and does not vote for another owner */
     }
-    if (!e->to->voting && o->sort == SORT_BREAK && outcome == CORE_OK) { /* O8 */
+    if (!e->to->voting && o->type == QUORUM_BREAK && outcome == CORE_OK) { /* O8 */
         outcome = CORE_GRACE;
     }
     if (e->of_other && outcome == CORE_OK) { /* the released key was not this claim's */
@@ -392,7 +392,7 @@ errand_done(struct quorum *qu, struct errand *e, const struct core_done *done)
         o->least_token = o->least_token == 0 || done->token < o->least_token ? done->token : o->least_token;
     }
     o->guard_us = done->guard_us > o->guard_us ? done->guard_us : o->guard_us;
-    if (o->sort == SORT_ATTEMPT) {
+    if (o->type == QUORUM_ATTEMPT) {
         e->to->votes += done->outcome == CORE_OK && !e->is_write_back;
         take_vote(o, e, done);
     } else {
@@ -473,7 +473,7 @@ quorum_op_asked(struct quorum *qu, struct quorum_op *o)
 static void
 quorum_check(struct quorum *qu, struct quorum_entry *entry)
 {
-    struct quorum_op *o = quorum_op_new(qu, entry, &entry->op, CORE_EXTEND, SORT_CHECK);
+    struct quorum_op *o = quorum_op_new(qu, entry, &entry->op, CORE_EXTEND, QUORUM_CHECK);
     bool counts = true;
 
     entry->check_us = 0;
@@ -498,7 +498,7 @@ static void
 quorum_fill(struct quorum *qu, struct quorum_entry *entry)
 {
     int64_t left_us = quorum_entry_deadline_us(qu, entry) - clock_now_us();
-    struct quorum_op *o = quorum_op_new(qu, entry, &entry->op, CORE_ACQUIRE, SORT_REPAIR);
+    struct quorum_op *o = quorum_op_new(qu, entry, &entry->op, CORE_ACQUIRE, QUORUM_REPAIR);
 
     entry->fill_us = 0;
     o->refs_n++;

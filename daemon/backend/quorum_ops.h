@@ -18,14 +18,14 @@ struct quorum;
 struct quorum_entry;
 struct quorum_node;
 
-enum quorum_sort {
-    SORT_ATTEMPT, /* a vote */
-    SORT_CONFIRM, /* EXTEND, re-entry, reclaim, RELEASE of some holds */
-    SORT_RELEASE,
-    SORT_SWEEP,   /* a RELEASE for which the core does not wait */
-    SORT_REPAIR,  /* an attempt at a node that lacks the owner's key, for which the core does not wait */
-    SORT_CHECK,    /* an EXTEND that moves no expiry, for which the core does not wait (O7) */
-    SORT_BREAK,
+enum quorum_op_type {
+    QUORUM_ATTEMPT, /* a vote */
+    QUORUM_CONFIRM, /* EXTEND, re-entry, reclaim, RELEASE of some holds */
+    QUORUM_RELEASE,
+    QUORUM_SWEEP, /* a RELEASE for which the core does not wait */
+    QUORUM_REPAIR, /* an attempt at a node that lacks the owner's key, for which the core does not wait */
+    QUORUM_CHECK,  /* an EXTEND that moves no expiry, for which the core does not wait (O7) */
+    QUORUM_BREAK,
 };
 
 /* One operation on all nodes. */
@@ -35,7 +35,7 @@ struct quorum_op {
     struct timer timer;
     struct core_op op;   /* the core's operation; the key is the entry's */
     enum core_action_type verb;
-    enum quorum_sort sort;
+    enum quorum_op_type type;
     uint64_t incarnation; /* of the entry when the operation began */
     uint64_t token;      /* the proposed token */
     uint64_t least_token; /* BREAK: the smallest token in an answer; 0 = none */
@@ -70,7 +70,7 @@ void quorum_perform_op(struct quorum *qu, const struct core_op *op, enum core_ac
 /* ---- quorum_ops.c ---- */
 
 struct quorum_op *quorum_op_new(struct quorum *qu, struct quorum_entry *entry, const struct core_op *op,
-                                enum core_action_type verb, enum quorum_sort sort);
+                                enum core_action_type verb, enum quorum_op_type type);
 
 /* Releases the owner's key on the nodes that may have it; on this node. */
 void quorum_sweep(struct quorum *qu, struct quorum_entry *entry);

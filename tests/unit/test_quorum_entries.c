@@ -107,7 +107,7 @@ go_on(void)
 /* A repair of a node that does not vote passes its grace period, whatever other nodes it goes to. */
 START_TEST(a_repair_is_a_reclaim_where_the_node_does_not_vote)
 {
-    o.sort = SORT_REPAIR;
+    o.type = QUORUM_REPAIR;
     qu->node[1].voting = true;
     for (unsigned i = 0; i < 2; i++) {
         quorum_part_push(qu, &o, i, CORE_ACQUIRE, 5);
@@ -123,7 +123,7 @@ END_TEST
 /* Only what acquires gathers with reclaims: the first item of a batch says the verb for all. */
 START_TEST(an_errand_of_a_reclaim_that_acquires_nothing_is_no_reclaim)
 {
-    o.sort = SORT_CONFIRM;
+    o.type = QUORUM_CONFIRM;
     o.op.reclaim = true;
     quorum_part_push(qu, &o, 1, CORE_RELEASE, 5);
     ck_assert(sent_n[1] == 1 && !sent[1].reclaim);
@@ -133,7 +133,7 @@ END_TEST
 /* QA3: a node that votes may have had another owner, so a reclaim sets no key there. */
 START_TEST(a_reclaim_sets_no_key_at_a_node_that_votes_by_now)
 {
-    o.sort = SORT_CONFIRM;
+    o.type = QUORUM_CONFIRM;
     o.op.reclaim = true;
     quorum_part_push(qu, &o, 0, CORE_ACQUIRE, 5);
     quorum_part_push(qu, &o, 1, CORE_ACQUIRE, 5);
@@ -153,7 +153,7 @@ START_TEST(a_repair_does_not_count_at_once)
     struct quorum_part *p = &entry->part[1];
     struct errand *e;
 
-    o.sort = SORT_REPAIR;
+    o.type = QUORUM_REPAIR;
     entry->wanted = true;
     qu->node[1].voting = _i & 1;
     qu->node[1].epoch = 7;
@@ -177,7 +177,7 @@ reclaimed_but_for_node_0(enum core_outcome outcome)
     clock_stop(true);
     qu->conf.timeout_us = US_PER_S;
     entry->part[0].in_flight = false;
-    o.sort = SORT_CONFIRM;
+    o.type = QUORUM_CONFIRM;
     o.op.reclaim = true;
     o.op.lease_us = 60 * US_PER_S;
     entry->op.lease_us = o.op.lease_us;
