@@ -15,7 +15,7 @@
 
 #define UNIX_PATH_BYTES_MAX 107 /* of sockaddr_un, without its NUL */
 
-/* The bounds of address.c, sentinel_url.h, cluster_url.h and votes.h (VOTES_NODES_MAX) in daemon/backend. */
+/* The bounds of address.c, sentinel_url.h, cluster_url.h and tally.h (TALLY_NODES_MAX) in daemon/backend. */
 enum { DB_MAX = 65535, SENTINELS_LISTED_MAX = 16, SENTINEL_MASTER_MAX = 127, CLUSTER_LISTED_MAX = 64 };
 enum { QUORUM_NODES_MIN = 3, QUORUM_NODES_MAX = 9, HOST_BYTES_MAX = 255 };
 

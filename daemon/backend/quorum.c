@@ -1,7 +1,7 @@
 /*
  * quorum.c -- the topology of N independent masters: one shard for each, and one report made of theirs.
  *
- * A majority q = N/2 + 1 has to agree on everything. votes.c counts the answers of the nodes.
+ * A majority q = N/2 + 1 has to agree on everything. tally.c counts the answers of the nodes.
  *
  * Q1  A token is given when q nodes cover it. A name is held while q nodes have the owner's key, each until its own
  *     deadline (quorum_entries.c); the core gets the q-th largest of these deadlines.
@@ -200,8 +200,8 @@ parse(struct quorum *qu, const struct backend_conf *conf, char error[160])
         size_t n = strcspn(at, ",");
         char url[1024];
 
-        if (qu->nodes_n == VOTES_NODES_MAX || n >= sizeof(url)) {
-            snprintf(error, 160, "quorum: at most %d URLs", VOTES_NODES_MAX);
+        if (qu->nodes_n == TALLY_NODES_MAX || n >= sizeof(url)) {
+            snprintf(error, 160, "quorum: at most %d URLs", TALLY_NODES_MAX);
             return false;
         }
         snprintf(url, sizeof(url), "%.*s", (int)n, at);
@@ -260,7 +260,7 @@ quorum_open(const struct backend_conf *conf, const struct backend_env *env, char
         log_event(env->log, LOG_WARN, "redis", "an even number of nodes", "nodes", LOG_N(qu->nodes_n), "reason",
                   LOG_S("one node fewer tolerates as many failures"), NULL);
     }
-    qu->majority = votes_majority(qu->nodes_n);
+    qu->majority = tally_majority(qu->nodes_n);
     qu->conf = *conf;
     qu->conf.url = qu->conf.user = qu->conf.password = NULL; /* the addresses have them */
     qu->conf.tls = (struct tls_files){0};
@@ -452,7 +452,7 @@ static void
 quorum_status(const struct backend *b, struct backend_status *out)
 {
     const struct quorum *qu = const_self(b);
-    int64_t rtt_us[VOTES_NODES_MAX] = {0};
+    int64_t rtt_us[TALLY_NODES_MAX] = {0};
 
     shard_status(qu->node[0].shard, out);
     rtt_us[0] = out->rtt_us;
@@ -478,7 +478,7 @@ quorum_status(const struct backend *b, struct backend_status *out)
     snprintf(out->address, sizeof(out->address), "quorum of %u", qu->nodes_n);
     out->up = qu->up;
     out->watched = qu->watches.count;
-    out->rtt_us = votes_median(rtt_us, qu->nodes_n);
+    out->rtt_us = tally_median(rtt_us, qu->nodes_n);
     out->epoch = qu->epoch;
     out->grace = !qu->enough_vote;
     explain(qu, out->refusal, sizeof(out->refusal));

@@ -24,7 +24,7 @@
  *     quarantine: these clients make none, and not all daemons may be known (membership.lua).
  * A3  Before a node is admitted, all its token clocks are raised to the highest one of q other established nodes, each
  *     read in a round that began after the quarantine. So the node votes above every token that it covered before the
- *     loss (counterexample 2 of tests/unit/test_votes.c).
+ *     loss (counterexample 2 of tests/unit/test_tally.c).
  * A4  If there are not q such others, because too many have lost their data, all nodes must answer, and the node must
  *     be past its quarantine; then the highest clock of all nodes counts. Tokens rise as with one Redis that was
  *     emptied: by the time, and by the highest tokens that daemons know.

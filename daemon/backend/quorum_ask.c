@@ -24,7 +24,7 @@ enum { RESERVE = 64 };
 static int64_t
 time_us(const struct quorum *qu)
 {
-    int64_t guess[VOTES_NODES_MAX];
+    int64_t guess[TALLY_NODES_MAX];
     unsigned n = 0;
 
     for (unsigned i = 0; i < qu->nodes_n; i++) {
@@ -32,7 +32,7 @@ time_us(const struct quorum *qu)
             n++;
         }
     }
-    return n == 0 ? 0 : clock_now_us() + votes_median(guess, n);
+    return n == 0 ? 0 : clock_now_us() + tally_median(guess, n);
 }
 
 /* KIND_F_ONE_KEY: see quorum_can_lock(). A quorum has no replicas to wait for. */
@@ -49,20 +49,20 @@ attempt(struct quorum *qu, struct quorum_op *o)
     int64_t wait_us = lease_us / 10 < qu->conf.timeout_us ? lease_us / 10 : qu->conf.timeout_us;
 
     o->reserve = RESERVE;
-    o->token = votes_proposal(o->op.token_floor, time_us(qu), &o->reserve);
+    o->token = tally_propose(o->op.token_floor, time_us(qu), &o->reserve);
     o->reserve += o->reserve != 0 ? o->op.reserve : 0;
-    o->vote.validity_us = lease_us / 20;
+    o->tally.validity_us = lease_us / 20;
     timer_set(&qu->timers, &o->timer, now_us + wait_us);
     for (unsigned i = 0; i < qu->nodes_n; i++) {
         const struct quorum_node *node = &qu->node[i];
 
         if (is_refused(&o->op)) {
-            vote_failed(&o->vote, i, CORE_DENIED, -1);
+            tally_failed(&o->tally, i, CORE_DENIED, -1);
         } else if (!node->up) {
-            vote_failed(&o->vote, i, CORE_DOWN, -1);
+            tally_failed(&o->tally, i, CORE_DOWN, -1);
         } else if (!node->voting) { /* QA2 */
-            vote_failed(&o->vote, i, CORE_GRACE,
-                        node->remaining_us > 100 * US_PER_MS ? node->remaining_us : 100 * US_PER_MS);
+            tally_failed(&o->tally, i, CORE_GRACE,
+                         node->remaining_us > 100 * US_PER_MS ? node->remaining_us : 100 * US_PER_MS);
         } else {
             quorum_part_push(qu, o, i, CORE_ACQUIRE, o->token);
         }
@@ -95,11 +95,11 @@ ask_all(struct quorum *qu, struct quorum_op *o)
             verb = CORE_EXTEND;
         }
         if (is_refused(&o->op)) {
-            vote_failed(&o->vote, i, CORE_DENIED, -1);
+            tally_failed(&o->tally, i, CORE_DENIED, -1);
         } else if (releases && o->entry->part[i].clean && list_empty(&o->entry->part[i].queue)) {
-            vote_failed(&o->vote, i, CORE_GONE_IN_REDIS, -1);
+            tally_failed(&o->tally, i, CORE_GONE_IN_REDIS, -1);
         } else if (!node->up || (o->op.reclaim && !node->answered)) {
-            vote_failed(&o->vote, i, CORE_DOWN, -1);
+            tally_failed(&o->tally, i, CORE_DOWN, -1);
             if (o->op.reclaim && !node->voting) { /* O9 */
                 quorum_note_hole(qu, o->entry, i);
             }
@@ -158,7 +158,7 @@ quorum_perform_op(struct quorum *qu, const struct core_op *op, enum core_action_
     if (o->type == QUORUM_ATTEMPT) {
         attempt(qu, o);
     } else {
-        o->token = votes_proposal(o->op.token_floor, time_us(qu), &o->reserve);
+        o->token = tally_propose(o->op.token_floor, time_us(qu), &o->reserve);
         ask_all(qu, o);
     }
     list_push_back(&qu->new_ops, &o->node);

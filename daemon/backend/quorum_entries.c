@@ -193,23 +193,23 @@ quorum_part_suspect(const struct quorum_part *p, const struct quorum_node *node,
 int64_t
 quorum_entry_deadline_us(const struct quorum *qu, const struct quorum_entry *entry)
 {
-    int64_t deadline_us[VOTES_NODES_MAX] = {0};
+    int64_t deadline_us[TALLY_NODES_MAX] = {0};
 
     for (unsigned i = 0; i < qu->nodes_n; i++) {
         deadline_us[i] = quorum_part_deadline_us(&entry->part[i], &qu->node[i]);
     }
-    return votes_deadline(deadline_us, qu->nodes_n);
+    return tally_deadline(deadline_us, qu->nodes_n);
 }
 
 bool
 quorum_entry_suspect(const struct quorum *qu, const struct quorum_entry *entry, int64_t now_us)
 {
-    int64_t deadline_us[VOTES_NODES_MAX] = {0};
+    int64_t deadline_us[TALLY_NODES_MAX] = {0};
 
     for (unsigned i = 0; i < qu->nodes_n; i++) {
         deadline_us[i] = deadline_without_jumps_us(&entry->part[i], &qu->node[i]);
     }
-    return quorum_entry_deadline_us(qu, entry) <= now_us && votes_deadline(deadline_us, qu->nodes_n) > now_us;
+    return quorum_entry_deadline_us(qu, entry) <= now_us && tally_deadline(deadline_us, qu->nodes_n) > now_us;
 }
 
 /* If a majority may have lost a held lock, SUSPECT makes the core confirm its locks before it calls one held. */

@@ -1,5 +1,5 @@
 /*
- * quorum_ops.c -- one operation of the core on all nodes: asks them, counts their answers (votes.h), posts one outcome.
+ * quorum_ops.c -- one operation of the core on all nodes: asks them, counts their answers (tally.h), posts one outcome.
  */
 #include "daemon/backend/quorum_ops.h"
 
@@ -54,7 +54,7 @@ quorum_op_new(struct quorum *qu, struct quorum_entry *entry, const struct core_o
     o->asked_us = clock_now_us();
     list_init(&o->node);
     timer_init(&o->timer, TIMER_OP);
-    vote_begin(&o->vote, qu->nodes_n, op->reserve, 0);
+    tally_begin(&o->tally, qu->nodes_n, op->reserve, 0);
     entry->ops_n++;
     qu->ops_n++;
     return o;
@@ -153,20 +153,20 @@ ask_again(struct quorum *qu, struct quorum_op *o)
     bool open = false;
 
     for (unsigned i = 0; i < qu->nodes_n; i++) {
-        struct ballot *b = &o->vote.node[i];
+        struct tally_node *b = &o->tally.node[i];
 
         open = open || b->raising;
-        if (b->state != BALLOT_OK || b->raising || (o->asked_again & (1u << i)) ||
+        if (b->state != TALLY_NODE_OK || b->raising || (o->asked_again & (1u << i)) ||
             !quorum_part_suspect(&o->entry->part[i], &qu->node[i], now_us)) {
             continue;
         }
         o->asked_again |= 1u << i;
         open = true;
         if (o->type == QUORUM_ATTEMPT) { /* a write-back of the same token: the vote counts while the key is there */
-            vote_raising(&o->vote, i);
+            tally_raising(&o->tally, i);
             quorum_part_push(qu, o, i, CORE_EXTEND, b->token_clock);
         } else {
-            vote_again(&o->vote, i);
+            tally_again(&o->tally, i);
             quorum_part_push(qu, o, i, CORE_EXTEND, 0);
         }
     }
@@ -174,7 +174,7 @@ ask_again(struct quorum *qu, struct quorum_op *o)
 }
 
 static void
-report_held(struct quorum *qu, struct quorum_op *o, const struct vote_result *r)
+report_held(struct quorum *qu, struct quorum_op *o, const struct tally_result *r)
 {
     struct core_done done = {.outcome = CORE_OK,
                              .sent_us = sent_us_for(r->deadline_us, o->op.lease_us),
@@ -190,7 +190,7 @@ report_held(struct quorum *qu, struct quorum_op *o, const struct vote_result *r)
 }
 
 static void
-report_refused(struct quorum *qu, struct quorum_op *o, const struct vote_result *r)
+report_refused(struct quorum *qu, struct quorum_op *o, const struct tally_result *r)
 {
     struct core_done done = {.outcome = r->outcome, .sent_us = clock_now_us(), .pttl_us = r->pttl_us};
 
@@ -205,11 +205,11 @@ report_refused(struct quorum *qu, struct quorum_op *o, const struct vote_result 
 }
 
 static void
-write_back(struct quorum *qu, struct quorum_op *o, const struct vote_result *r)
+write_back(struct quorum *qu, struct quorum_op *o, const struct tally_result *r)
 {
     for (unsigned i = 0; i < qu->nodes_n; i++) {
         if (r->raise & (1u << i)) {
-            vote_raising(&o->vote, i);
+            tally_raising(&o->tally, i);
             qu->node[i].second_rounds++;
             quorum_part_push(qu, o, i, CORE_EXTEND, r->ceiling);
         }
@@ -220,22 +220,22 @@ static void
 count_votes(struct quorum *qu, struct quorum_op *o)
 {
     int64_t now_us = clock_now_us();
-    struct vote_result r = vote_result(&o->vote, now_us);
+    struct tally_result r = tally_result(&o->tally, now_us);
 
-    if (r.step == VOTE_HELD && quorum_entry_suspect(qu, o->entry, now_us) && ask_again(qu, o)) {
+    if (r.step == TALLY_HELD && quorum_entry_suspect(qu, o->entry, now_us) && ask_again(qu, o)) {
         return;
     }
-    vote_limit(&o->vote, &r, quorum_entry_deadline_us(qu, o->entry), now_us); /* O6 */
+    tally_limit(&o->tally, &r, quorum_entry_deadline_us(qu, o->entry), now_us); /* O6 */
     switch (r.step) {
-    case VOTE_UNDECIDED:
+    case TALLY_UNDECIDED:
         break;
-    case VOTE_RAISE:
+    case TALLY_RAISE:
         write_back(qu, o, &r);
         break;
-    case VOTE_HELD:
+    case TALLY_HELD:
         report_held(qu, o, &r);
         break;
-    case VOTE_REFUSED:
+    case TALLY_REFUSED:
         report_refused(qu, o, &r);
         break;
     }
@@ -292,7 +292,7 @@ count_confirmations(struct quorum *qu, struct quorum_op *o)
     if (o->type == QUORUM_CONFIRM && o->incarnation == o->entry->incarnation) {
         (void)ask_again(qu, o);
     }
-    if (!vote_confirmed(&o->vote, releases, &done.outcome)) {
+    if (!tally_confirmed(&o->tally, releases, &done.outcome)) {
         return;
     }
     if (o->type == QUORUM_CONFIRM && done.outcome == CORE_OK && quorum_entry_suspect(qu, o->entry, clock_now_us())) {
@@ -332,23 +332,23 @@ count(struct quorum *qu, struct quorum_op *o)
 static void
 take_vote(struct quorum_op *o, const struct errand *e, const struct core_done *done)
 {
-    struct ballot *b = &o->vote.node[e->to->index];
+    struct tally_node *b = &o->tally.node[e->to->index];
 
     if (e->is_write_back) {
         if (!b->raising) {
             return;
         }
         if (done->outcome == CORE_OK) {
-            vote_raised(&o->vote, e->to->index, e->token);
+            tally_raised(&o->tally, e->to->index, e->token);
         } else {
-            vote_not_raised(&o->vote, e->to->index, done->outcome);
+            tally_not_raised(&o->tally, e->to->index, done->outcome);
         }
-    } else if (b->state == BALLOT_AWAITED) {
+    } else if (b->state == TALLY_NODE_AWAITED) {
         if (done->outcome == CORE_OK) {
-            vote_ok(&o->vote, e->to->index, done->token, done->token + (done->reserve_denied ? 0 : o->reserve),
-                    core_deadline_us(done->sent_us, o->op.lease_us));
+            tally_ok(&o->tally, e->to->index, done->token, done->token + (done->reserve_denied ? 0 : o->reserve),
+                     core_deadline_us(done->sent_us, o->op.lease_us));
         } else {
-            vote_failed(&o->vote, e->to->index, done->outcome, done->pttl_us);
+            tally_failed(&o->tally, e->to->index, done->outcome, done->pttl_us);
         }
     }
 }
@@ -358,7 +358,7 @@ take_confirmation(struct quorum_op *o, const struct errand *e, const struct core
 {
     enum core_outcome outcome = done->outcome;
 
-    if (o->vote.node[e->to->index].state != BALLOT_AWAITED) {
+    if (o->tally.node[e->to->index].state != TALLY_NODE_AWAITED) {
         return;
     }
     if (outcome == CORE_OK && o->type == QUORUM_CONFIRM && o->entry->part[e->to->index].repaired_us != 0) { /* O7 */
@@ -374,9 +374,9 @@ take_confirmation(struct quorum_op *o, const struct errand *e, const struct core
         outcome = CORE_GONE_IN_REDIS;
     }
     if (outcome == CORE_OK) {
-        vote_ok(&o->vote, e->to->index, done->token, done->token, 0);
+        tally_ok(&o->tally, e->to->index, done->token, done->token, 0);
     } else {
-        vote_failed(&o->vote, e->to->index, outcome, done->pttl_us);
+        tally_failed(&o->tally, e->to->index, outcome, done->pttl_us);
     }
 }
 
@@ -442,10 +442,10 @@ quorum_op_due(struct quorum *qu, struct quorum_op *o)
     entry->ops_n++;
     timer_set(&qu->timers, &o->timer, INT64_MAX);
     for (unsigned i = 0; i < qu->nodes_n && !o->reported; i++) {
-        if (o->vote.node[i].raising) {
-            vote_not_raised(&o->vote, i, CORE_UNKNOWN);
-        } else if (o->vote.node[i].state == BALLOT_AWAITED) {
-            vote_failed(&o->vote, i, CORE_UNKNOWN, -1);
+        if (o->tally.node[i].raising) {
+            tally_not_raised(&o->tally, i, CORE_UNKNOWN);
+        } else if (o->tally.node[i].state == TALLY_NODE_AWAITED) {
+            tally_failed(&o->tally, i, CORE_UNKNOWN, -1);
         }
     }
     count(qu, o);

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "daemon/backend/backend_ops.h"
-#include "daemon/backend/votes.h"
+#include "daemon/backend/tally.h"
 #include "daemon/base/list.h"
 #include "daemon/base/map.h"
 #include "daemon/base/timer.h"
@@ -47,7 +47,7 @@ struct quorum_op {
     int64_t asked_us;    /* when the operation began */
     int64_t guard_us;    /* the latest guard of an errand */
     int64_t expiry_ms, remote_subscribers;
-    struct vote vote;
+    struct tally tally;
 };
 
 /* One operation on one node. */

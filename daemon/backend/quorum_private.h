@@ -7,13 +7,13 @@
 #include "daemon/backend/address.h"
 #include "daemon/backend/backend_ops.h"
 #include "daemon/backend/shard.h"
-#include "daemon/backend/votes.h"
+#include "daemon/backend/tally.h"
 #include "daemon/base/freelist.h"
 #include "daemon/base/list.h"
 #include "daemon/base/map.h"
 #include "daemon/base/timer.h"
 
-enum { NODE_EPOCH_ROOM = 72, RECENT_MAX = 256, QUORUM_LIST_ROOM = 8 + VOTES_NODES_MAX * 48 };
+enum { NODE_EPOCH_ROOM = 72, RECENT_MAX = 256, QUORUM_LIST_ROOM = 8 + TALLY_NODES_MAX * 48 };
 
 /* One master. */
 struct quorum_node {
@@ -58,7 +58,7 @@ struct quorum {
     struct backend_env env;
     struct freelist freelist;
     unsigned nodes_n, majority; /* majority: q in the comments */
-    struct quorum_node node[VOTES_NODES_MAX];
+    struct quorum_node node[TALLY_NODES_MAX];
     struct map entries, errands, watches, inspections;
     struct heap timers;
     struct list new_ops; /* quorum_op.node: operations of verbs in this turn */

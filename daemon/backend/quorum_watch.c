@@ -182,11 +182,11 @@ quorum_watch_refused(struct quorum *qu, const struct quorum_op *o)
     }
     w->taken = w->unable = 0;
     for (unsigned i = 0; i < qu->nodes_n; i++) {
-        const struct ballot *b = &o->vote.node[i];
+        const struct tally_node *b = &o->tally.node[i];
         bool is_taken = b->outcome == CORE_TAKEN || b->outcome == CORE_FOREIGN;
         bool was_subscribed = (w->subscribed & (1u << i)) != 0 && w->node[i].since_us < o->asked_us;
 
-        if (b->state != BALLOT_FAILED || b->outcome == CORE_UNKNOWN) {
+        if (b->state != TALLY_NODE_FAILED || b->outcome == CORE_UNKNOWN) {
             continue;
         }
         any_taken = any_taken || is_taken;
@@ -313,7 +313,7 @@ quorum_core_event(void *ctx, const struct core_event *ev)
 struct quorum_inspection {
     struct map_node by_id; /* first: freed as such */
     unsigned answers_n;
-    struct inspected_key view[VOTES_NODES_MAX];
+    struct inspected_key view[TALLY_NODES_MAX];
 };
 
 void

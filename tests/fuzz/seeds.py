@@ -451,9 +451,9 @@ def votes():
         "denied": no(0, denied) + no(1, denied) + no(2, full), "full": no(1, full) + no(2, full) + no(0, taken),
     }
     for name, row in rows.items():
-        put("votes", name, bytes([2, 64, 0, *row]))
-    put("votes", "one", bytes([0, 0, 0, *ok(0, 1)]))
-    put("votes", "nine", bytes([8, 9, 3, *sum((ok(i, 100 - i) for i in range(9)), [])]))
+        put("tally", name, bytes([2, 64, 0, *row]))
+    put("tally", "one", bytes([0, 0, 0, *ok(0, 1)]))
+    put("tally", "nine", bytes([8, 9, 3, *sum((ok(i, 100 - i) for i in range(9)), [])]))
 
 
 sessions()

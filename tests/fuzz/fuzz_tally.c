@@ -1,10 +1,10 @@
 /*
- * fuzz_votes.c -- answers of the nodes of a quorum in any order: a token is reported only when a majority covers it, a
- * vote never stays open when no more answers can come, and refusals state the true reason.
+ * fuzz_tally.c -- answers of the nodes of a quorum in any order: a token is reported only when a majority covers it, a
+ * tally never stays open when no more answers can come, and refusals state the true reason.
  *
  * Input: number of nodes, a reserve, the validity; then events: a node and its answer.
  */
-#include "daemon/backend/votes.h"
+#include "daemon/backend/tally.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { EVENTS_MAX = 64 };
@@ -24,10 +24,10 @@ take_token(struct choices *c)
 
 /* True: an answer can still come. */
 static bool
-has_more(const struct vote *v)
+has_more(const struct tally *v)
 {
     for (unsigned i = 0; i < v->nodes_n; i++) {
-        if (v->node[i].state == BALLOT_AWAITED || v->node[i].raising) {
+        if (v->node[i].state == TALLY_NODE_AWAITED || v->node[i].raising) {
             return true;
         }
     }
@@ -35,24 +35,24 @@ has_more(const struct vote *v)
 }
 
 static unsigned
-with(const struct vote *v, enum ballot_state state, enum core_outcome outcome)
+with(const struct tally *v, enum tally_state state, enum core_outcome outcome)
 {
     unsigned n = 0;
 
     for (unsigned i = 0; i < v->nodes_n; i++) {
-        n += v->node[i].state == state && (state != BALLOT_FAILED || v->node[i].outcome == outcome);
+        n += v->node[i].state == state && (state != TALLY_NODE_FAILED || v->node[i].outcome == outcome);
     }
     return n;
 }
 
 static void
-check_held(const struct vote *v, const struct vote_result *r, int64_t now_us)
+check_held(const struct tally *v, const struct tally_result *r, int64_t now_us)
 {
     unsigned covered = 0, ceiling = 0, until = 0;
 
     for (unsigned i = 0; i < v->nodes_n; i++) {
-        const struct ballot *b = &v->node[i];
-        bool ours = b->state == BALLOT_OK && b->answer <= r->token && r->token <= b->token_clock;
+        const struct tally_node *b = &v->node[i];
+        bool ours = b->state == TALLY_NODE_OK && b->vote <= r->token && r->token <= b->token_clock;
 
         covered += ours;
         ceiling += ours && r->ceiling <= b->token_clock;
@@ -64,34 +64,34 @@ check_held(const struct vote *v, const struct vote_result *r, int64_t now_us)
 }
 
 static void
-check_raise(const struct vote *v, const struct vote_result *r)
+check_raise(const struct tally *v, const struct tally_result *r)
 {
     CHECK(r->raise != 0 && r->raise < 1u << v->nodes_n);
     for (unsigned i = 0; i < v->nodes_n; i++) {
         if (r->raise >> i & 1) {
-            CHECK(v->node[i].state == BALLOT_OK && !v->node[i].raising, "only to who has voted");
+            CHECK(v->node[i].state == TALLY_NODE_OK && !v->node[i].raising, "only to who has voted");
             CHECK(v->node[i].token_clock < r->ceiling);
         }
     }
 }
 
 static void
-check_refused(const struct vote *v, const struct vote_result *r)
+check_refused(const struct tally *v, const struct tally_result *r)
 {
     unsigned most = v->nodes_n - v->majority;
 
     CHECK(r->pttl_us >= -1);
     switch (r->outcome) {
     case CORE_TAKEN:
-        CHECK(with(v, BALLOT_FAILED, CORE_TAKEN) + with(v, BALLOT_FAILED, CORE_FOREIGN) > 0);
+        CHECK(with(v, TALLY_NODE_FAILED, CORE_TAKEN) + with(v, TALLY_NODE_FAILED, CORE_FOREIGN) > 0);
         break;
     case CORE_GRACE:
-        CHECK(with(v, BALLOT_FAILED, CORE_GRACE) > 0);
+        CHECK(with(v, TALLY_NODE_FAILED, CORE_GRACE) > 0);
         break;
     case CORE_FOREIGN:
     case CORE_DENIED:
     case CORE_FULL:
-        CHECK(with(v, BALLOT_FAILED, r->outcome) > most);
+        CHECK(with(v, TALLY_NODE_FAILED, r->outcome) > most);
         break;
     default:
         CHECK(r->outcome == CORE_DOWN, "outcome %d", r->outcome);
@@ -99,73 +99,73 @@ check_refused(const struct vote *v, const struct vote_result *r)
 }
 
 static void
-check(const struct vote *v, int64_t now_us)
+check(const struct tally *v, int64_t now_us)
 {
-    struct vote_result r = vote_result(v, now_us);
+    struct tally_result r = tally_result(v, now_us);
     enum core_outcome outcome = CORE_SHORTFALL;
 
     switch (r.step) {
-    case VOTE_UNDECIDED:
+    case TALLY_UNDECIDED:
         CHECK(has_more(v), "open for ever");
         break;
-    case VOTE_RAISE:
+    case TALLY_RAISE:
         check_raise(v, &r);
         break;
-    case VOTE_HELD:
+    case TALLY_HELD:
         check_held(v, &r, now_us);
         break;
-    case VOTE_REFUSED:
+    case TALLY_REFUSED:
         check_refused(v, &r);
         break;
     default:
-        CHECK(!"a step of votes.h");
+        CHECK(!"a step of tally.h");
     }
     for (int releases = 0; releases < 2; releases++) {
-        bool granted = vote_confirmed(v, releases, &outcome);
+        bool granted = tally_confirmed(v, releases, &outcome);
 
-        CHECK(granted || with(v, BALLOT_AWAITED, CORE_OK) > 0, "open for ever");
-        CHECK(!granted || outcome != CORE_OK || releases || with(v, BALLOT_OK, CORE_OK) >= v->majority,
+        CHECK(granted || with(v, TALLY_NODE_AWAITED, CORE_OK) > 0, "open for ever");
+        CHECK(!granted || outcome != CORE_OK || releases || with(v, TALLY_NODE_OK, CORE_OK) >= v->majority,
               "confirmed by few");
         CHECK(!granted || outcome <= CORE_GRACE);
     }
 }
 
 static void
-step(struct vote *v, struct choices *c)
+step(struct tally *v, struct choices *c)
 {
     static const enum core_outcome why[] = {CORE_TAKEN, CORE_GONE_IN_REDIS, CORE_UNKNOWN, CORE_DOWN, CORE_FOREIGN,
                                             CORE_DENIED, CORE_FULL, CORE_GRACE};
     unsigned node = take_below(c, v->nodes_n), what = take_byte(c);
-    struct ballot *b = &v->node[node];
+    struct tally_node *b = &v->node[node];
 
-    if (b->state == BALLOT_AWAITED) {
+    if (b->state == TALLY_NODE_AWAITED) {
         if (what & 1) {
             uint64_t answer = take_token(c);
 
-            vote_ok(v, node, answer, answer + (what & 2 ? v->reserve : 0), take_time(c));
+            tally_ok(v, node, answer, answer + (what & 2 ? v->reserve : 0), take_time(c));
         } else {
-            vote_failed(v, node, why[what / 2 % 8], what & 16 ? -1 : take_time(c));
+            tally_failed(v, node, why[what / 2 % 8], what & 16 ? -1 : take_time(c));
         }
     } else if (b->raising) {
         if (what & 1) {
-            vote_raised(v, node, take_token(c));
+            tally_raised(v, node, take_token(c));
         } else {
-            vote_not_raised(v, node, why[what / 2 % 8]);
+            tally_not_raised(v, node, why[what / 2 % 8]);
         }
-    } else if (what & 1 && b->state == BALLOT_OK) {
-        vote_raising(v, node);
+    } else if (what & 1 && b->state == TALLY_NODE_OK) {
+        tally_raising(v, node);
     } else if (what & 2) {
-        vote_again(v, node);
+        tally_again(v, node);
     }
 }
 
 static void
 check_numbers(struct choices *c, unsigned n)
 {
-    int64_t time[VOTES_NODES_MAX], at = take_time(c);
+    int64_t time[TALLY_NODES_MAX], at = take_time(c);
     unsigned later = 0, below = 0, above = 0;
     uint32_t reserve = 64;
-    uint64_t highest = take_token(c), token = votes_proposal(highest, at, &reserve);
+    uint64_t highest = take_token(c), token = tally_propose(highest, at, &reserve);
 
     CHECK(token > highest || token == (uint64_t)at);
     CHECK(token >= (uint64_t)at && (reserve == 0 || reserve == 64));
@@ -173,23 +173,23 @@ check_numbers(struct choices *c, unsigned n)
         time[i] = take_number(c);
     }
     for (unsigned i = 0; i < n; i++) {
-        later += time[i] >= votes_deadline(time, n);
-        below += time[i] < votes_median(time, n);
-        above += time[i] > votes_median(time, n);
+        later += time[i] >= tally_deadline(time, n);
+        below += time[i] < tally_median(time, n);
+        above += time[i] > tally_median(time, n);
     }
-    CHECK(later >= votes_majority(n) && below <= n / 2 && above <= n / 2);
+    CHECK(later >= tally_majority(n) && below <= n / 2 && above <= n / 2);
 }
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct choices c = {data, size};
-    struct vote v;
-    unsigned n = 1 + take_below(&c, VOTES_NODES_MAX);
+    struct tally v;
+    unsigned n = 1 + take_below(&c, TALLY_NODES_MAX);
     uint32_t reserve = take_byte(&c);
     int64_t now_us = 0;
 
-    vote_begin(&v, n, reserve, take_time(&c));
+    tally_begin(&v, n, reserve, take_time(&c));
     for (int i = 0; i < EVENTS_MAX && c.n > 0; i++) {
         now_us += take_byte(&c);
         step(&v, &c);

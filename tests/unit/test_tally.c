@@ -1,145 +1,145 @@
 /*
- * test_votes.c -- votes over N nodes: the counterexamples to plainer rules, and random orders of events, each checked
- * against the promises of the rule (votes.h; I1 .. I7 of tests/models/quorum.pml).
+ * test_tally.c -- tallies of N nodes: the counterexamples to plainer rules, and random orders of events, each checked
+ * against the promises of the rule (tally.h; I1 .. I7 of tests/models/quorum.pml).
  */
 #include <string.h>
 
-#include "daemon/backend/votes.h"
+#include "daemon/backend/tally.h"
 #include "rng.h"
 #include "suite.h"
 
 #define LATER_US INT64_C(1000000) /* a deadline far away */
 
-static struct vote
+static struct tally
 vote_of(unsigned n)
 {
-    struct vote v;
+    struct tally v;
 
-    vote_begin(&v, n, 0, 0);
+    tally_begin(&v, n, 0, 0);
     return v;
 }
 
-/* ---- one vote ---- */
+/* ---- one tally ---- */
 
 START_TEST(a_majority_that_agrees_holds_it)
 {
-    struct vote v = vote_of(3);
-    struct vote_result r;
+    struct tally v = vote_of(3);
+    struct tally_result r;
 
-    vote_ok(&v, 0, 5, 5, 700);
-    ck_assert_int_eq(vote_result(&v, 0).step, VOTE_UNDECIDED);
-    vote_ok(&v, 2, 5, 5, 900);
-    r = vote_result(&v, 0);
-    ck_assert_int_eq(r.step, VOTE_HELD);
+    tally_ok(&v, 0, 5, 5, 700);
+    ck_assert_int_eq(tally_result(&v, 0).step, TALLY_UNDECIDED);
+    tally_ok(&v, 2, 5, 5, 900);
+    r = tally_result(&v, 0);
+    ck_assert_int_eq(r.step, TALLY_HELD);
     ck_assert_uint_eq(r.token, 5);
     ck_assert_int_eq(r.deadline_us, 700); /* the second largest of three */
-    ck_assert_int_eq(vote_result(&v, 700).step, VOTE_REFUSED);
+    ck_assert_int_eq(tally_result(&v, 700).step, TALLY_REFUSED);
     v.validity_us = 100;
-    ck_assert_int_eq(vote_result(&v, 599).step, VOTE_HELD);
-    ck_assert_int_eq(vote_result(&v, 600).step, VOTE_REFUSED);
-    vote_ok(&v, 1, 5, 5, 800);
-    ck_assert_int_eq(vote_result(&v, 0).deadline_us, 800);
+    ck_assert_int_eq(tally_result(&v, 599).step, TALLY_HELD);
+    ck_assert_int_eq(tally_result(&v, 600).step, TALLY_REFUSED);
+    tally_ok(&v, 1, 5, 5, 800);
+    ck_assert_int_eq(tally_result(&v, 0).deadline_us, 800);
 }
 END_TEST
 
 /* A clock was set behind the votes, or a node was admitted without the key. */
 START_TEST(what_is_known_of_the_nodes_limits_a_grant)
 {
-    struct vote v = vote_of(3);
-    struct vote_result r = {.step = VOTE_UNDECIDED};
+    struct tally v = vote_of(3);
+    struct tally_result r = {.step = TALLY_UNDECIDED};
 
-    vote_limit(&v, &r, 0, 0);
-    ck_assert_int_eq(r.step, VOTE_UNDECIDED);
-    vote_ok(&v, 0, 5, 5, 700);
-    vote_ok(&v, 1, 5, 5, 700);
+    tally_limit(&v, &r, 0, 0);
+    ck_assert_int_eq(r.step, TALLY_UNDECIDED);
+    tally_ok(&v, 0, 5, 5, 700);
+    tally_ok(&v, 1, 5, 5, 700);
     v.validity_us = 100;
-    r = vote_result(&v, 500);
-    vote_limit(&v, &r, 900, 500);
-    ck_assert_int_eq(r.step, VOTE_HELD);
+    r = tally_result(&v, 500);
+    tally_limit(&v, &r, 900, 500);
+    ck_assert_int_eq(r.step, TALLY_HELD);
     ck_assert_int_eq(r.deadline_us, 700);
-    vote_limit(&v, &r, 601, 500);
-    ck_assert_int_eq(r.step, VOTE_HELD);
+    tally_limit(&v, &r, 601, 500);
+    ck_assert_int_eq(r.step, TALLY_HELD);
     ck_assert_int_eq(r.deadline_us, 601);
-    vote_limit(&v, &r, 600, 500);
-    ck_assert_int_eq(r.step, VOTE_REFUSED);
+    tally_limit(&v, &r, 600, 500);
+    ck_assert_int_eq(r.step, TALLY_REFUSED);
     ck_assert_int_eq(r.outcome, CORE_DOWN);
-    r = (struct vote_result){.step = VOTE_REFUSED, .outcome = CORE_TAKEN, .pttl_us = 7};
-    vote_limit(&v, &r, 0, 500);
+    r = (struct tally_result){.step = TALLY_REFUSED, .outcome = CORE_TAKEN, .pttl_us = 7};
+    tally_limit(&v, &r, 0, 500);
     ck_assert_int_eq(r.outcome, CORE_TAKEN);
 }
 END_TEST
 
 START_TEST(only_nodes_that_cover_the_token_count_for_the_deadline)
 {
-    struct vote v = vote_of(3);
+    struct tally v = vote_of(3);
 
-    vote_ok(&v, 0, 5, 9, 700);
-    vote_ok(&v, 1, 6, 9, 800);
-    vote_ok(&v, 2, 12, 12, 900);
-    ck_assert_uint_eq(vote_result(&v, 0).token, 6);
-    ck_assert_int_eq(vote_result(&v, 0).deadline_us, 700);
-    ck_assert_uint_eq(vote_result(&v, 0).ceiling, 9);
+    tally_ok(&v, 0, 5, 9, 700);
+    tally_ok(&v, 1, 6, 9, 800);
+    tally_ok(&v, 2, 12, 12, 900);
+    ck_assert_uint_eq(tally_result(&v, 0).token, 6);
+    ck_assert_int_eq(tally_result(&v, 0).deadline_us, 700);
+    ck_assert_uint_eq(tally_result(&v, 0).ceiling, 9);
 }
 END_TEST
 
 START_TEST(a_reserve_saves_the_write_back)
 {
-    struct vote v = vote_of(3);
+    struct tally v = vote_of(3);
 
-    vote_ok(&v, 0, 5, 68, LATER_US);
-    vote_ok(&v, 1, 41, 104, LATER_US);
-    ck_assert_int_eq(vote_result(&v, 0).step, VOTE_HELD);
-    ck_assert_uint_eq(vote_result(&v, 0).token, 41);
-    ck_assert_uint_eq(vote_result(&v, 0).ceiling, 68);
+    tally_ok(&v, 0, 5, 68, LATER_US);
+    tally_ok(&v, 1, 41, 104, LATER_US);
+    ck_assert_int_eq(tally_result(&v, 0).step, TALLY_HELD);
+    ck_assert_uint_eq(tally_result(&v, 0).token, 41);
+    ck_assert_uint_eq(tally_result(&v, 0).ceiling, 68);
 }
 END_TEST
 
 START_TEST(voters_below_are_raised_and_no_other_node)
 {
-    struct vote v = vote_of(3);
-    struct vote_result r;
+    struct tally v = vote_of(3);
+    struct tally_result r;
 
     v.reserve = 4;
-    vote_ok(&v, 0, 5, 5, LATER_US);
-    vote_ok(&v, 1, 10, 10, LATER_US);
-    r = vote_result(&v, 0);
-    ck_assert_int_eq(r.step, VOTE_RAISE);
+    tally_ok(&v, 0, 5, 5, LATER_US);
+    tally_ok(&v, 1, 10, 10, LATER_US);
+    r = tally_result(&v, 0);
+    ck_assert_int_eq(r.step, TALLY_RAISE);
     ck_assert_uint_eq(r.raise, 1); /* the third node has not voted */
     ck_assert_uint_eq(r.ceiling, 14);
-    vote_raising(&v, 0);
-    ck_assert_int_eq(vote_result(&v, 0).step, VOTE_UNDECIDED);
-    vote_raised(&v, 0, r.ceiling);
-    ck_assert_uint_eq(vote_result(&v, 0).token, 10);
-    ck_assert_uint_eq(vote_result(&v, 0).ceiling, 10);
+    tally_raising(&v, 0);
+    ck_assert_int_eq(tally_result(&v, 0).step, TALLY_UNDECIDED);
+    tally_raised(&v, 0, r.ceiling);
+    ck_assert_uint_eq(tally_result(&v, 0).token, 10);
+    ck_assert_uint_eq(tally_result(&v, 0).ceiling, 10);
 }
 END_TEST
 
 START_TEST(a_raised_node_that_has_lost_our_key_covers_nothing)
 {
-    struct vote v = vote_of(3);
+    struct tally v = vote_of(3);
 
-    vote_ok(&v, 0, 5, 5, LATER_US);
-    vote_ok(&v, 1, 10, 10, LATER_US);
-    vote_raising(&v, 0);
-    vote_not_raised(&v, 0, CORE_GONE_IN_REDIS);
-    ck_assert_int_eq(vote_result(&v, 0).step, VOTE_UNDECIDED);
-    vote_failed(&v, 2, CORE_TAKEN, 50);
-    ck_assert_int_eq(vote_result(&v, 0).step, VOTE_REFUSED);
+    tally_ok(&v, 0, 5, 5, LATER_US);
+    tally_ok(&v, 1, 10, 10, LATER_US);
+    tally_raising(&v, 0);
+    tally_not_raised(&v, 0, CORE_GONE_IN_REDIS);
+    ck_assert_int_eq(tally_result(&v, 0).step, TALLY_UNDECIDED);
+    tally_failed(&v, 2, CORE_TAKEN, 50);
+    ck_assert_int_eq(tally_result(&v, 0).step, TALLY_REFUSED);
 }
 END_TEST
 
 START_TEST(refusals_carry_the_time_of_the_next_attempt)
 {
-    struct vote v = vote_of(5);
-    struct vote_result r;
+    struct tally v = vote_of(5);
+    struct tally_result r;
 
-    vote_ok(&v, 0, 5, 5, LATER_US);
-    vote_failed(&v, 1, CORE_TAKEN, 300);
-    vote_failed(&v, 2, CORE_TAKEN, 100);
-    ck_assert_int_eq(vote_result(&v, 0).step, VOTE_UNDECIDED);
-    vote_failed(&v, 3, CORE_TAKEN, 200);
-    r = vote_result(&v, 0);
-    ck_assert_int_eq(r.step, VOTE_REFUSED);
+    tally_ok(&v, 0, 5, 5, LATER_US);
+    tally_failed(&v, 1, CORE_TAKEN, 300);
+    tally_failed(&v, 2, CORE_TAKEN, 100);
+    ck_assert_int_eq(tally_result(&v, 0).step, TALLY_UNDECIDED);
+    tally_failed(&v, 3, CORE_TAKEN, 200);
+    r = tally_result(&v, 0);
+    ck_assert_int_eq(r.step, TALLY_REFUSED);
     ck_assert_int_eq(r.outcome, CORE_TAKEN);
     ck_assert_int_eq(r.pttl_us, 200); /* when two of the others are free, a majority is */
 }
@@ -147,71 +147,71 @@ END_TEST
 
 START_TEST(a_node_without_a_vote_differs_from_a_node_that_is_away)
 {
-    struct vote v = vote_of(3);
+    struct tally v = vote_of(3);
 
-    vote_failed(&v, 0, CORE_GRACE, 400);
-    vote_ok(&v, 1, 5, 5, LATER_US);
-    vote_failed(&v, 2, CORE_GRACE, 500);
-    ck_assert_int_eq(vote_result(&v, 0).outcome, CORE_GRACE);
-    ck_assert_int_eq(vote_result(&v, 0).pttl_us, 500);
+    tally_failed(&v, 0, CORE_GRACE, 400);
+    tally_ok(&v, 1, 5, 5, LATER_US);
+    tally_failed(&v, 2, CORE_GRACE, 500);
+    ck_assert_int_eq(tally_result(&v, 0).outcome, CORE_GRACE);
+    ck_assert_int_eq(tally_result(&v, 0).pttl_us, 500);
     v = vote_of(3);
-    vote_failed(&v, 0, CORE_UNKNOWN, -1);
-    vote_ok(&v, 1, 5, 5, LATER_US);
-    vote_failed(&v, 2, CORE_DOWN, -1);
-    ck_assert_int_eq(vote_result(&v, 0).outcome, CORE_DOWN); /* the key is taken back, so the outcome is certain */
+    tally_failed(&v, 0, CORE_UNKNOWN, -1);
+    tally_ok(&v, 1, 5, 5, LATER_US);
+    tally_failed(&v, 2, CORE_DOWN, -1);
+    ck_assert_int_eq(tally_result(&v, 0).outcome, CORE_DOWN); /* the key is taken back, so the outcome is certain */
     v = vote_of(3);
-    vote_failed(&v, 0, CORE_FOREIGN, -1);
-    vote_failed(&v, 1, CORE_FOREIGN, 70);
-    ck_assert_int_eq(vote_result(&v, 0).outcome, CORE_FOREIGN);
+    tally_failed(&v, 0, CORE_FOREIGN, -1);
+    tally_failed(&v, 1, CORE_FOREIGN, 70);
+    ck_assert_int_eq(tally_result(&v, 0).outcome, CORE_FOREIGN);
 }
 END_TEST
 
 START_TEST(a_taken_name_differs_from_a_node_that_is_away)
 {
     for (unsigned i = 0; i < 2; i++) {
-        struct vote v = vote_of(3);
+        struct tally v = vote_of(3);
 
-        vote_failed(&v, 2, i == 0 ? CORE_DOWN : CORE_GRACE, i == 0 ? -1 : 9000);
-        vote_failed(&v, 0, CORE_TAKEN, 400);
-        ck_assert_int_eq(vote_result(&v, 0).step, VOTE_UNDECIDED);
-        vote_failed(&v, 1, CORE_TAKEN, 500);
-        ck_assert_int_eq(vote_result(&v, 0).step, VOTE_REFUSED);
-        ck_assert_int_eq(vote_result(&v, 0).outcome, CORE_TAKEN);
-        ck_assert_int_eq(vote_result(&v, 0).pttl_us, 500); /* both are needed */
+        tally_failed(&v, 2, i == 0 ? CORE_DOWN : CORE_GRACE, i == 0 ? -1 : 9000);
+        tally_failed(&v, 0, CORE_TAKEN, 400);
+        ck_assert_int_eq(tally_result(&v, 0).step, TALLY_UNDECIDED);
+        tally_failed(&v, 1, CORE_TAKEN, 500);
+        ck_assert_int_eq(tally_result(&v, 0).step, TALLY_REFUSED);
+        ck_assert_int_eq(tally_result(&v, 0).outcome, CORE_TAKEN);
+        ck_assert_int_eq(tally_result(&v, 0).pttl_us, 500); /* both are needed */
         v = vote_of(3);
-        vote_failed(&v, 2, CORE_DOWN, -1);
-        vote_failed(&v, 0, CORE_DOWN, -1);
-        ck_assert_int_eq(vote_result(&v, 0).step, VOTE_REFUSED); /* whatever the answer of the third node */
+        tally_failed(&v, 2, CORE_DOWN, -1);
+        tally_failed(&v, 0, CORE_DOWN, -1);
+        ck_assert_int_eq(tally_result(&v, 0).step, TALLY_REFUSED); /* whatever the answer of the third node */
     }
 }
 END_TEST
 
 START_TEST(a_hold_needs_a_majority_each_time)
 {
-    struct vote v = vote_of(3);
+    struct tally v = vote_of(3);
     enum core_outcome outcome;
 
-    vote_ok(&v, 0, 0, 0, 0);
-    vote_failed(&v, 1, CORE_GONE_IN_REDIS, -1);
-    ck_assert(!vote_confirmed(&v, false, &outcome));
-    ck_assert(!vote_confirmed(&v, true, &outcome)); /* the third node may answer that it is lost */
-    vote_failed(&v, 2, CORE_UNKNOWN, -1);
-    ck_assert(vote_confirmed(&v, true, &outcome)); /* a majority no longer has the hold */
+    tally_ok(&v, 0, 0, 0, 0);
+    tally_failed(&v, 1, CORE_GONE_IN_REDIS, -1);
+    ck_assert(!tally_confirmed(&v, false, &outcome));
+    ck_assert(!tally_confirmed(&v, true, &outcome)); /* the third node may answer that it is lost */
+    tally_failed(&v, 2, CORE_UNKNOWN, -1);
+    ck_assert(tally_confirmed(&v, true, &outcome)); /* a majority no longer has the hold */
     ck_assert_int_eq(outcome, CORE_OK);
-    ck_assert(vote_confirmed(&v, false, &outcome));
+    ck_assert(tally_confirmed(&v, false, &outcome));
     ck_assert_int_eq(outcome, CORE_UNKNOWN);
     v = vote_of(3);
-    vote_ok(&v, 0, 0, 0, 0);
-    vote_failed(&v, 1, CORE_GONE_IN_REDIS, -1);
-    vote_failed(&v, 2, CORE_FOREIGN, -1);
-    ck_assert(vote_confirmed(&v, true, &outcome));
+    tally_ok(&v, 0, 0, 0, 0);
+    tally_failed(&v, 1, CORE_GONE_IN_REDIS, -1);
+    tally_failed(&v, 2, CORE_FOREIGN, -1);
+    ck_assert(tally_confirmed(&v, true, &outcome));
     ck_assert_int_eq(outcome, CORE_GONE_IN_REDIS);
     v = vote_of(3);
-    vote_failed(&v, 0, CORE_GONE_IN_REDIS, -1);
-    vote_failed(&v, 2, CORE_GONE_IN_REDIS, -1);
-    ck_assert(vote_confirmed(&v, false, &outcome));
+    tally_failed(&v, 0, CORE_GONE_IN_REDIS, -1);
+    tally_failed(&v, 2, CORE_GONE_IN_REDIS, -1);
+    ck_assert(tally_confirmed(&v, false, &outcome));
     ck_assert_int_eq(outcome, CORE_GONE_IN_REDIS);
-    ck_assert(vote_confirmed(&v, true, &outcome));
+    ck_assert(tally_confirmed(&v, true, &outcome));
     ck_assert_int_eq(outcome, CORE_GONE_IN_REDIS);
 }
 END_TEST
@@ -222,30 +222,30 @@ START_TEST(a_lost_lock_differs_from_nodes_that_are_away)
     enum core_outcome away[] = {CORE_DOWN, CORE_UNKNOWN, CORE_GRACE}, outcome;
 
     for (size_t i = 0; i < sizeof(away) / sizeof(away[0]); i++) {
-        struct vote v = vote_of(3);
+        struct tally v = vote_of(3);
 
-        vote_failed(&v, 2, away[i], -1);
-        vote_failed(&v, 0, CORE_GONE_IN_REDIS, -1);
-        ck_assert(!vote_confirmed(&v, false, &outcome)); /* the third node may answer the same */
-        vote_failed(&v, 1, CORE_TAKEN, -1);
-        ck_assert(vote_confirmed(&v, false, &outcome));
+        tally_failed(&v, 2, away[i], -1);
+        tally_failed(&v, 0, CORE_GONE_IN_REDIS, -1);
+        ck_assert(!tally_confirmed(&v, false, &outcome)); /* the third node may answer the same */
+        tally_failed(&v, 1, CORE_TAKEN, -1);
+        ck_assert(tally_confirmed(&v, false, &outcome));
         ck_assert_int_eq(outcome, CORE_GONE_IN_REDIS);
-        vote_again(&v, 1);
-        ck_assert(!vote_confirmed(&v, false, &outcome));
-        vote_ok(&v, 1, 0, 0, 0);
-        ck_assert(vote_confirmed(&v, false, &outcome));
+        tally_again(&v, 1);
+        ck_assert(!tally_confirmed(&v, false, &outcome));
+        tally_ok(&v, 1, 0, 0, 0);
+        ck_assert(tally_confirmed(&v, false, &outcome));
         ck_assert_int_eq(outcome, away[i]);
         v = vote_of(3);
-        vote_failed(&v, 2, away[i], -1);
-        vote_failed(&v, 1, away[i], -1);
-        ck_assert(vote_confirmed(&v, false, &outcome)); /* whatever the answer of the third node */
+        tally_failed(&v, 2, away[i], -1);
+        tally_failed(&v, 1, away[i], -1);
+        ck_assert(tally_confirmed(&v, false, &outcome)); /* whatever the answer of the third node */
         ck_assert_int_eq(outcome, away[i]);
         v = vote_of(3);
-        vote_failed(&v, 2, CORE_FOREIGN, -1);
-        vote_failed(&v, 1, away[i], -1);
-        ck_assert(!vote_confirmed(&v, false, &outcome));
-        vote_failed(&v, 0, CORE_FOREIGN, -1);
-        ck_assert(vote_confirmed(&v, false, &outcome));
+        tally_failed(&v, 2, CORE_FOREIGN, -1);
+        tally_failed(&v, 1, away[i], -1);
+        ck_assert(!tally_confirmed(&v, false, &outcome));
+        tally_failed(&v, 0, CORE_FOREIGN, -1);
+        ck_assert(tally_confirmed(&v, false, &outcome));
         ck_assert_int_eq(outcome, CORE_FOREIGN);
     }
 }
@@ -253,17 +253,17 @@ END_TEST
 
 START_TEST(the_last_answer_of_a_node_counts)
 {
-    struct vote v = vote_of(3);
+    struct tally v = vote_of(3);
     enum core_outcome outcome;
 
-    vote_ok(&v, 0, 0, 0, 0);
-    vote_ok(&v, 1, 0, 0, 0);
-    vote_again(&v, 1);
-    ck_assert(!vote_confirmed(&v, false, &outcome));
-    vote_failed(&v, 1, CORE_GONE_IN_REDIS, -1);
-    ck_assert(!vote_confirmed(&v, false, &outcome));
-    vote_failed(&v, 2, CORE_GONE_IN_REDIS, -1);
-    ck_assert(vote_confirmed(&v, false, &outcome));
+    tally_ok(&v, 0, 0, 0, 0);
+    tally_ok(&v, 1, 0, 0, 0);
+    tally_again(&v, 1);
+    ck_assert(!tally_confirmed(&v, false, &outcome));
+    tally_failed(&v, 1, CORE_GONE_IN_REDIS, -1);
+    ck_assert(!tally_confirmed(&v, false, &outcome));
+    tally_failed(&v, 2, CORE_GONE_IN_REDIS, -1);
+    ck_assert(tally_confirmed(&v, false, &outcome));
     ck_assert_int_eq(outcome, CORE_GONE_IN_REDIS);
 }
 END_TEST
@@ -272,23 +272,23 @@ START_TEST(a_proposal_is_the_time_or_one_more)
 {
     uint32_t reserve = 64;
 
-    ck_assert_uint_eq(votes_proposal(10, 5000000, &reserve), 5000000);
-    ck_assert_uint_eq(votes_proposal(5000900, 5000000, &reserve), 5000901);
+    ck_assert_uint_eq(tally_propose(10, 5000000, &reserve), 5000000);
+    ck_assert_uint_eq(tally_propose(5000900, 5000000, &reserve), 5000901);
     ck_assert_uint_eq(reserve, 64);
-    ck_assert_uint_eq(votes_proposal(50000000, 5000000, &reserve), 50000001); /* time went back */
+    ck_assert_uint_eq(tally_propose(50000000, 5000000, &reserve), 50000001); /* time went back */
     ck_assert_uint_eq(reserve, 64);
-    ck_assert_uint_eq(votes_proposal(5002000, 5000000, &reserve), 5002001);
+    ck_assert_uint_eq(tally_propose(5002000, 5000000, &reserve), 5002001);
     ck_assert_uint_eq(reserve, 0);
 }
 END_TEST
 
 START_TEST(of_guesses_the_middle_one_counts)
 {
-    ck_assert_int_eq(votes_median((int64_t[]){9, -5, 3}, 3), 3);
-    ck_assert_int_eq(votes_median((int64_t[]){9, 3}, 2), 3);
-    ck_assert_int_eq(votes_median((int64_t[]){4, 4, 9, 4}, 4), 4);
-    ck_assert_int_eq(votes_deadline((int64_t[]){9, 0, 3, 7, 0}, 5), 3);
-    ck_assert_int_eq(votes_deadline((int64_t[]){9, 0, 0}, 3), 0);
+    ck_assert_int_eq(tally_median((int64_t[]){9, -5, 3}, 3), 3);
+    ck_assert_int_eq(tally_median((int64_t[]){9, 3}, 2), 3);
+    ck_assert_int_eq(tally_median((int64_t[]){4, 4, 9, 4}, 4), 4);
+    ck_assert_int_eq(tally_deadline((int64_t[]){9, 0, 3, 7, 0}, 5), 3);
+    ck_assert_int_eq(tally_deadline((int64_t[]){9, 0, 0}, 3), 0);
 }
 END_TEST
 
@@ -320,7 +320,7 @@ struct node {
 };
 
 struct asker {
-    struct vote vote;
+    struct tally tally;
     unsigned attempt; /* 0 = none */
     bool holds, left; /* left: the release is on its way to all nodes */
 };
@@ -372,7 +372,7 @@ begin(struct world *w, unsigned d)
 
     a->attempt = ++w->attempts;
     a->holds = a->left = false;
-    vote_begin(&a->vote, w->n, room, 0);
+    tally_begin(&a->tally, w->n, room, 0);
     for (unsigned i = 0; i < w->n; i++) {
         send_to(w, d, i, (struct message){ASK, a->attempt, proposal + 1, room, false});
     }
@@ -392,7 +392,7 @@ leave(struct world *w, unsigned d)
 
 /* I1, I2, I3 of a reported grant. */
 static void
-tell(struct world *w, unsigned d, const struct vote_result *r)
+tell(struct world *w, unsigned d, const struct tally_result *r)
 {
     unsigned covered = 0;
 
@@ -418,22 +418,22 @@ static void
 advance(struct world *w, unsigned d)
 {
     struct asker *a = &w->asker[d];
-    struct vote_result r;
+    struct tally_result r;
 
     if (a->attempt == 0 || a->holds || a->left) {
         return;
     }
-    r = vote_result(&a->vote, 0);
-    if (r.step == VOTE_HELD) {
+    r = tally_result(&a->tally, 0);
+    if (r.step == TALLY_HELD) {
         tell(w, d, &r);
-    } else if (r.step == VOTE_REFUSED) {
+    } else if (r.step == TALLY_REFUSED) {
         w->refused_n++;
         leave(w, d);
-    } else if (r.step == VOTE_RAISE) {
+    } else if (r.step == TALLY_RAISE) {
         w->raised_n++;
         for (unsigned i = 0; i < w->n; i++) {
             if (r.raise & (1u << i)) {
-                vote_raising(&a->vote, i);
+                tally_raising(&a->tally, i);
                 send_to(w, d, i, (struct message){RAISE, a->attempt, r.ceiling, 0, false});
             }
         }
@@ -448,7 +448,7 @@ cover(struct node *z, uint64_t counter)
 }
 
 static void
-ask(struct node *z, const struct message *m, struct vote *v, unsigned i)
+ask(struct node *z, const struct message *m, struct tally *v, unsigned i)
 {
     bool received = v != NULL && !m->unanswered;
 
@@ -459,10 +459,10 @@ ask(struct node *z, const struct message *m, struct vote *v, unsigned i)
         z->covers_from = answer;
         cover(z, answer + m->room);
         if (received) {
-            vote_ok(v, i, answer, answer + m->room, LATER_US);
+            tally_ok(v, i, answer, answer + m->room, LATER_US);
         }
     } else if (received) {
-        vote_failed(v, i, z->votes ? CORE_TAKEN : CORE_GRACE, -1);
+        tally_failed(v, i, z->votes ? CORE_TAKEN : CORE_GRACE, -1);
     }
 }
 
@@ -474,7 +474,7 @@ run(struct world *w, unsigned d, unsigned i)
     struct asker *a = &w->asker[d];
     struct node *z = &w->node[i];
     struct message m;
-    struct vote *v;
+    struct tally *v;
 
     if (l->n == 0) {
         return;
@@ -482,7 +482,7 @@ run(struct world *w, unsigned d, unsigned i)
     m = l->to[l->first];
     l->first = (l->first + 1) % MESSAGES;
     l->n--;
-    v = a->attempt == m.attempt && !a->left ? &a->vote : NULL;
+    v = a->attempt == m.attempt && !a->left ? &a->tally : NULL;
     switch (m.what) {
     case ASK:
         ask(z, &m, v, i);
@@ -492,9 +492,9 @@ run(struct world *w, unsigned d, unsigned i)
             cover(z, m.number);
         }
         if (v != NULL && !m.unanswered && z->key == m.attempt) {
-            vote_raised(v, i, m.number);
+            tally_raised(v, i, m.number);
         } else if (v != NULL && !m.unanswered) {
-            vote_not_raised(v, i, CORE_GONE_IN_REDIS);
+            tally_not_raised(v, i, CORE_GONE_IN_REDIS);
         }
         break;
     case RELEASE:
@@ -518,9 +518,9 @@ give_up(struct world *w, unsigned d, unsigned i)
         }
         m->unanswered = true;
         if (m->what == ASK) {
-            vote_failed(&a->vote, i, CORE_UNKNOWN, -1);
+            tally_failed(&a->tally, i, CORE_UNKNOWN, -1);
         } else {
-            vote_not_raised(&a->vote, i, CORE_UNKNOWN);
+            tally_not_raised(&a->tally, i, CORE_UNKNOWN);
         }
     }
 }
@@ -606,7 +606,7 @@ START_TEST(tokens_rise_in_every_order_of_events)
     struct world w = {.rng = rng_of(_i)};
 
     w.n = 3 + (unsigned)_i % 3;
-    w.q = votes_majority(w.n);
+    w.q = tally_majority(w.n);
     for (unsigned i = 0; i < w.n; i++) {
         w.node[i] = (struct node){.counter = rng_below(&w.rng, 10), .votes = true};
     }
@@ -637,7 +637,7 @@ begin_with(struct world *w, unsigned d, uint64_t proposal)
     struct asker *a = &w->asker[d];
 
     a->attempt = ++w->attempts;
-    vote_begin(&a->vote, w->n, 0, 0);
+    tally_begin(&a->tally, w->n, 0, 0);
     for (unsigned i = 0; i < w->n; i++) {
         send_to(w, d, i, (struct message){ASK, a->attempt, proposal, 0, false});
     }
@@ -734,7 +734,7 @@ main(void)
                                   a_proposal_is_the_time_or_one_more, of_guesses_the_middle_one_counts,
                                   a_write_back_does_not_go_to_any_majority,
                                   an_emptied_node_votes_with_the_tokens_of_others};
-    Suite *s = suite_create("votes");
+    Suite *s = suite_create("tally");
     TCase *t = tcase_create("all");
 
     tcase_set_timeout(t, 300);
