@@ -32,6 +32,12 @@ struct conf_overrides {
 struct conf *conf_load(const char *path, const struct conf_overrides *over, struct buf *errors);
 void conf_free(struct conf **cf);
 
+/* Whether some of the connections to a redis.url have TLS, and whether some by TCP have none. */
+struct conf_tls {
+    bool with, without;
+};
+struct conf_tls conf_url_tls(const char *redis_url);
+
 /* The longest lease that any rule lets the watchdog renew, us. */
 int64_t conf_longest_lease_us(const struct conf *cf);
 

@@ -255,24 +255,36 @@ check_pairs(struct loader *ld)
     }
 }
 
+struct conf_tls
+conf_url_tls(const char *url)
+{
+    struct conf_tls tls = {.with = false};
+
+    if (strncmp(url, "quorum:", 7) != 0) {
+        tls.with = strncmp(url, "rediss:", 7) == 0 || strncmp(url, "sentinel+tls:", 13) == 0 ||
+                   strncmp(url, "cluster+tls:", 12) == 0;
+        tls.without = !tls.with;
+        return tls;
+    }
+    for (const char *node = url + 7; node != NULL; node = strchr(node, ',') != NULL ? strchr(node, ',') + 1 : NULL) {
+        tls.with = tls.with || strncmp(node, "rediss:", 7) == 0;
+        tls.without = tls.without || strncmp(node, "redis:", 6) == 0;
+    }
+    return tls;
+}
+
 /* Why some connections to Redis would be without TLS. NULL: at least one is by TCP, and all by TCP have TLS. */
 static const char *
 why_no_tls(const char *url)
 {
-    bool is_quorum = strncmp(url, "quorum:", 7) == 0, any = false;
+    struct conf_tls tls = conf_url_tls(url);
 
-    if (!is_quorum) {
-        any = strncmp(url, "rediss:", 7) == 0 || strncmp(url, "sentinel+tls:", 13) == 0 ||
-              strncmp(url, "cluster+tls:", 12) == 0;
-        return any ? NULL : "redis.url does not begin with rediss://: there would be no TLS";
+    if (tls.with && !tls.without) {
+        return NULL;
     }
-    for (const char *node = url + 7; node != NULL; node = strchr(node, ',') != NULL ? strchr(node, ',') + 1 : NULL) {
-        if (strncmp(node, "redis:", 6) == 0) {
-            return "redis.url has a node without TLS";
-        }
-        any = any || strncmp(node, "rediss:", 7) == 0;
-    }
-    return any ? NULL : "redis.url has no node with TLS";
+    return strncmp(url, "quorum:", 7) != 0 ? "redis.url does not begin with rediss://: there would be no TLS"
+           : tls.without                   ? "redis.url has a node without TLS"
+                                           : "redis.url has no node with TLS";
 }
 
 /* Refuses keys of TLS if a connection would be without TLS: the password would go to any listener on the way. */

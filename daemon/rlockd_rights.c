@@ -9,10 +9,8 @@
 #include <string.h>
 
 #include "daemon/backend/address.h"
-#include "daemon/backend/cluster_url.h"
 #include "daemon/backend/resolver.h"
 #include "daemon/backend/rights.h"
-#include "daemon/backend/sentinel_url.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/freelist.h"
 
@@ -114,39 +112,13 @@ ask_about(struct link_address *address, const char *patterns, const char *unmapp
     freelist_clear(&a.freelist);
 }
 
-/* Whether a URL of a quorum has a node with TLS. */
-static bool
-has_quorum_tls(const char *url)
-{
-    for (const char *before = strchr(url, ':'); before != NULL; before = strchr(before + 1, ',')) {
-        if (strncmp(before + 1, "rediss:", 7) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* With a URL of sentinels, of a cluster or of a quorum only the files are tested. */
 static bool
 test_files(const struct conf *cf)
 {
-    struct sentinel_url sentinels;
-    struct cluster_url cluster;
-    char error[160];
-    struct link_address *a;
-    bool ok, secure;
+    struct link_address *a = address_unknown("several servers", NULL, NULL, 0, conf_url_tls(cf->redis_url).with);
+    bool ok = read_files(cf, a);
 
-    if (strncmp(cf->redis_url, "quorum:", 7) == 0) {
-        secure = has_quorum_tls(cf->redis_url);
-    } else if (cluster_url_parse(cf->redis_url, &cluster, error)) {
-        secure = cluster.secure;
-    } else if (sentinel_url_parse(cf->redis_url, &sentinels, error)) {
-        secure = sentinels.secure;
-    } else {
-        return true; /* embedded, or a form whose error the start reports */
-    }
-    a = address_unknown("several servers", NULL, NULL, 0, secure);
-    ok = read_files(cf, a);
     address_free(a);
     return ok;
 }
