@@ -9,9 +9,6 @@
 #ifndef RLOCKD_BACKEND_BACKEND_H
 #define RLOCKD_BACKEND_BACKEND_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "daemon/backend/backend_ops.h"
 
 /* Opens the topology of the URL, which connects by itself. NULL with a message in `error`: the URL is bad. */
@@ -38,9 +35,7 @@ backend_broadcast(struct backend *b, struct slice what)
     b->ops->broadcast(b, what);
 }
 
-/*
- * Polls remote waiters: posts one WAITERS_POLLED, or none if Redis is away or refuses, or one is in flight. Copies p.
- */
+/* Polls remote waiters: posts one WAITERS_POLLED; none if Redis is away or refuses, or one is in flight. Copies p. */
 static inline void
 backend_waiter_poll(struct backend *b, const struct core_waiter_poll *p)
 {
@@ -54,10 +49,7 @@ backend_configure(struct backend *b, int64_t longest_lease_us)
     b->ops->configure(b, longest_lease_us);
 }
 
-/*
- * Takes user, password and files of TLS from conf, which has the URL of before, for new connections. False with a
- * message in `error`: nothing has changed.
- */
+/* Takes the login and the files of TLS of new connections from conf. False with a message: nothing has changed. */
 static inline bool
 backend_login(struct backend *b, const struct backend_conf *conf, char error[160])
 {
@@ -76,6 +68,13 @@ static inline uint32_t
 backend_domains(const struct backend *b)
 {
     return b->ops->domains;
+}
+
+/* Whether operations go to several shards, each of which has links of its own (backend_conf.links). */
+static inline bool
+backend_has_several_shards(const struct backend *b)
+{
+    return b->ops->several_shards;
 }
 
 /* The domain of a key. */

@@ -18,6 +18,7 @@
 struct backend_ops {
     const char *schemes; /* the URLs of the topology: their beginnings, separated by blanks */
     uint32_t domains;    /* the number of domains (core_conf); 0 = one */
+    bool several_shards; /* each with links of its own */
     /* its life */
     struct backend *(*open)(const struct backend_conf *conf, const struct backend_env *env, char error[160]);
     void (*leave)(struct backend *b);

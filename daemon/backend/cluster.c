@@ -572,6 +572,7 @@ cluster_close(struct backend *b)
 const struct backend_ops cluster_ops = {
     .schemes = "cluster: cluster+tls:",
     .domains = SLOTS,
+    .several_shards = true,
     .open = cluster_open,
     .perform = cluster_perform,
     .inspect = cluster_inspect,

@@ -503,6 +503,7 @@ quorum_nodes(const struct backend *b, struct backend_node out[BACKEND_NODES_MAX]
 
 const struct backend_ops quorum_ops = {
     .schemes = "quorum:",
+    .several_shards = true,
     .open = quorum_open,
     .perform = quorum_perform,
     .inspect = quorum_inspect,

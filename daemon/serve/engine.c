@@ -220,9 +220,7 @@ core_settings(const struct engine *e, const struct conf *cf)
         .locks_max = (uint32_t)cf->limit_locks,
         .total_locks_max = (uint64_t)cf->limit_total_locks,
         .user_percent = (uint32_t)cf->limit_user_share,
-        /* Each node has links of its own. */
-        .one_link = cf->redis_links == 1 && strncmp(cf->redis_url, "quorum:", 7) != 0 &&
-                    backend_domains(e->backend) <= 1,
+        .one_link = cf->redis_links == 1 && !backend_has_several_shards(e->backend),
         .stores_checkpoints = e->state_store.file != NULL,
     };
 
