@@ -1,7 +1,9 @@
 /*
  * shard.h -- one set of data in Redis: its links, gathered operations, clock, channels.
  *
- * A topology finds the shard of a key (cluster.c; single.c has one shard); everything else happens here.
+ * A topology finds the shard of a key (cluster.c; single.c has one shard); everything else happens here. Gathering and
+ * sending (shard_calls.c, shard_flush.c) are files of the shard, not a module below it: when a call leaves, and by
+ * which link, depends on the state of all links, on the clock of Redis and on the continuity of the data.
  */
 #ifndef RLOCKD_BACKEND_SHARD_H
 #define RLOCKD_BACKEND_SHARD_H
