@@ -9,7 +9,6 @@
 #include "daemon/backend/shard.h"
 
 #include <event2/event.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,45 +17,20 @@
 #include "daemon/backend/resolver.h"
 #include "daemon/backend/anchors.h"
 #include "daemon/backend/bundle.h"
-#include "daemon/backend/shard_private.h"
+#include "daemon/backend/shard_links.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/memory.h"
-
-/* Whether the shard's own membership answers for its data. */
-static bool
-has_membership(const struct shard *sh)
-{
-    return sh->continuity == &sh->membership.head;
-}
-
-static struct redis_link *
-sub_link(const struct shard *sh)
-{
-    return sh->link[sh->lock_links + 1];
-}
-
-/* The first link of locks or renewals that is up, else link 0. */
-static struct redis_link *
-any_link(const struct shard *sh)
-{
-    unsigned i = 0;
-
-    while (i < sh->lock_links && !link_up(sh->link[i])) {
-        i++;
-    }
-    return sh->link[link_up(sh->link[i]) ? i : 0];
-}
 
 void
 shard_broadcast(struct shard *sh, unsigned channel, struct slice what)
 {
-    broadcasts_send(&sh->broadcasts[channel], any_link(sh), what);
+    broadcasts_send(&sh->broadcasts[channel], shard_any_link(sh), what);
 }
 
 bool
 shard_answers(const struct shard *sh)
 {
-    const struct redis_link *l = any_link(sh);
+    const struct redis_link *l = shard_any_link(sh);
 
     return link_up(l) && !link_silent(l);
 }
@@ -64,7 +38,7 @@ shard_answers(const struct shard *sh)
 void
 shard_waiter_poll(struct shard *sh, const struct core_waiter_poll *p)
 {
-    waiter_poll_send(&sh->waiter_poll, any_link(sh), p);
+    waiter_poll_send(&sh->waiter_poll, shard_any_link(sh), p);
 }
 
 void
@@ -72,7 +46,7 @@ shard_inspect(struct shard *sh, uint64_t id, struct slice key)
 {
     struct inspect *q = inspect_new(sh->env, &sh->events, id);
 
-    if (!inspect_send(q, any_link(sh), key, &sh->inspections_n)) {
+    if (!inspect_send(q, shard_any_link(sh), key, &sh->inspections_n)) {
         deferred_inspect(&sh->deferred, q);
     }
 }
@@ -80,7 +54,7 @@ shard_inspect(struct shard *sh, uint64_t id, struct slice key)
 bool
 shard_ask(struct shard *sh, int words, const struct slice *word, link_reply_fn *fn, void *arg)
 {
-    struct redis_link *l = any_link(sh);
+    struct redis_link *l = shard_any_link(sh);
 
     return link_up(l) && link_send(l, words, word, fn, arg);
 }
@@ -89,7 +63,7 @@ void
 shard_fail_asked(struct shard *sh)
 {
     sh->env->metrics->redis_protocol_errors++;
-    link_fail(any_link(sh), "a malformed answer");
+    link_fail(shard_any_link(sh), "a malformed answer");
 }
 
 void
@@ -115,7 +89,7 @@ void
 shard_configure(struct shard *sh, int64_t longest_lease_us)
 {
     /* Never shorter: held locks are renewed with the lease that they were taken with. */
-    if (has_membership(sh) && longest_lease_us > sh->membership.epoch.longest_lease_us) {
+    if (shard_has_membership(sh) && longest_lease_us > sh->membership.epoch.longest_lease_us) {
         sh->membership.epoch.longest_lease_us = longest_lease_us;
     }
 }
@@ -123,7 +97,7 @@ shard_configure(struct shard *sh, int64_t longest_lease_us)
 void
 shard_reclaimed(struct shard *sh, uint64_t epoch)
 {
-    if (has_membership(sh)) {
+    if (shard_has_membership(sh)) {
         membership_reclaimed(&sh->membership, epoch);
     }
 }
@@ -131,7 +105,7 @@ shard_reclaimed(struct shard *sh, uint64_t epoch)
 void
 shard_leave(struct shard *sh)
 {
-    if (has_membership(sh)) {
+    if (shard_has_membership(sh)) {
         membership_leave(&sh->membership);
     }
 }
@@ -165,7 +139,7 @@ on_eviction_due(evutil_socket_t fd, short what, void *ctx)
 
     (void)fd;
     (void)what;
-    server_info_ask_again(&sh->server, any_link(sh));
+    server_info_ask_again(&sh->server, shard_any_link(sh));
     ask_eviction_later(sh);
 }
 
@@ -175,10 +149,10 @@ on_greet(void *ctx, struct redis_link *l)
     struct shard *sh = ctx;
     struct slice word = SLICE_LIT("TIME");
 
-    if (sh->events.greet != NULL && (has_membership(sh) || l != sh->replicas.link)) { /* RE2 of replicas.c */
+    if (sh->events.greet != NULL && (shard_has_membership(sh) || l != sh->replicas.link)) { /* RE2 of replicas.c */
         sh->events.greet(sh->events.ctx, l);
     }
-    if (l == sub_link(sh)) {
+    if (l == shard_sub_link(sh)) {
         watches_greet(sh->watches);
         return;
     }
@@ -199,7 +173,7 @@ on_broadcasts_subscribed(void *ctx)
 {
     struct shard *sh = ctx;
 
-    if (has_membership(sh)) {
+    if (shard_has_membership(sh)) {
         membership_ask_again(&sh->membership);
     }
 }
@@ -213,15 +187,6 @@ index_of(const struct shard *sh, const struct redis_link *l)
         i++;
     }
     return i;
-}
-
-/* The link's purpose, for the log. */
-static const char *
-purpose_of(const struct shard *sh, unsigned i)
-{
-    static const char *const behind[] = {"renewals", "subscriptions", "replicas"};
-
-    return i < sh->lock_links ? "locks" : behind[i - sh->lock_links];
 }
 
 /* Notes the reason. True: it is new since all links were up. */
@@ -258,7 +223,7 @@ log_link(struct shard *sh, const struct redis_link *l, bool link_is_up, bool sha
 {
     unsigned i = index_of(sh, l), all = 0;
     bool logged = (sh->link_logged & (1u << i)) != 0;
-    const char *what = purpose_of(sh, i);
+    const char *what = shard_purpose_of(sh, i);
 
     if (!link_is_up && is_new_reason(sh, link_last_error(l)) && !shard_line) {
         sh->link_logged |= 1u << i;
@@ -283,9 +248,9 @@ subscribe_broadcasts(struct shard *sh)
     for (unsigned i = 0; i < SHARD_CHANNELS; i++) {
         struct broadcasts *s = &sh->broadcasts[i];
 
-        if (s->wanted && !s->subscribed && link_up(sub_link(sh))) {
+        if (s->wanted && !s->subscribed && link_up(shard_sub_link(sh))) {
             s->subscribed = true;
-            broadcasts_subscribe(s, sub_link(sh), on_broadcasts_subscribed, sh);
+            broadcasts_subscribe(s, shard_sub_link(sh), on_broadcasts_subscribed, sh);
         }
     }
 }
@@ -312,17 +277,17 @@ on_state(void *ctx, struct redis_link *l, bool link_is_up)
     struct shard *sh = ctx;
     bool up = false; /* any link of locks or renewals serves every name: shard_route.c */
 
-    if (l == sub_link(sh) || l == sh->link[0]) {
+    if (l == shard_sub_link(sh) || l == sh->link[0]) {
         watches_link(sh->watches, l, link_is_up);
     }
     for (unsigned i = 0; i < SHARD_CHANNELS; i++) {
-        sh->broadcasts[i].subscribed = sh->broadcasts[i].subscribed && (link_is_up || l != sub_link(sh));
+        sh->broadcasts[i].subscribed = sh->broadcasts[i].subscribed && (link_is_up || l != shard_sub_link(sh));
     }
-    if (has_membership(sh) && sh->membership.epoch.number != 0) { /* see membership.lua */
+    if (shard_has_membership(sh) && sh->membership.epoch.number != 0) { /* see membership.lua */
         sh->broadcasts[0].wanted = true;
     }
     subscribe_broadcasts(sh);
-    if (l == sub_link(sh) || l == sh->replicas.link) {
+    if (l == shard_sub_link(sh) || l == sh->replicas.link) {
         if (link_is_up || sh->up) { /* if the server is down, one line for all links is enough */
             log_link(sh, l, link_is_up, false);
         }
@@ -449,13 +414,13 @@ shard_open(struct link_address *address, const struct backend_conf *conf, const 
     while (sh->links_n <= links) {
         struct redis_link *l = shard_open_link(sh, false);
 
-        if (has_membership(sh)) {
+        if (shard_has_membership(sh)) {
             membership_add(&sh->membership, l);
         }
     }
     (void)shard_open_link(sh, true);
     /* No link has an event before this function returns. */
-    sh->watches = watches_new(env, &sh->events, address, sub_link(sh), sh->link[0]);
+    sh->watches = watches_new(env, &sh->events, address, shard_sub_link(sh), sh->link[0]);
     return sh;
 }
 
@@ -486,7 +451,7 @@ shard_close(struct shard **shp)
     replicas_fini(&sh->replicas);
     deferred_fini(&sh->deferred);
     resolver_free(&sh->resolver);
-    if (has_membership(sh)) {
+    if (shard_has_membership(sh)) {
         membership_fini(&sh->membership);
     }
     watches_free(&sh->watches);
@@ -499,102 +464,10 @@ shard_close(struct shard **shp)
     *shp = NULL;
 }
 
-static void
-tls_status(const struct shard *sh, struct backend_status *out)
-{
-    const struct tls_connection *s = link_tls(any_link(sh));
-    struct tls_view view = {.version = ""};
-
-    if (s != NULL) {
-        tls_connection_view(s, &view);
-    }
-    snprintf(out->tls_version, sizeof(out->tls_version), "%s", view.version);
-    snprintf(out->tls_cipher, sizeof(out->tls_cipher), "%s", view.cipher);
-    out->tls_peer_expires_s = view.peer.expires_s;
-    out->tls_own_expires_s = sh->address->tls != NULL ? tls_own(sh->address->tls).expires_s : 0;
-}
-
 bool
 shard_idle(const struct shard *sh)
 {
     return sh->gathered_n == 0 && sh->in_flight == 0 && sh->inspections_n == 0 && !shard_waits(sh) &&
            deferred_idle(&sh->deferred) && replicas_idle(&sh->replicas) &&
-           (!has_membership(sh) || !membership_busy(&sh->membership));
-}
-
-void
-shard_status(const struct shard *sh, struct backend_status *out)
-{
-    *out = (struct backend_status){
-        .up = sh->up, .links = sh->links_n, .queued = sh->gathered_n, .watched = watches_count(sh->watches)};
-    snprintf(out->address, sizeof(out->address), "%s", sh->address->shown);
-    server_info_status(&sh->server, out);
-    tls_status(sh, out);
-    out->offset_us = clock_offset_guess(&sh->offset);
-    out->rtt_us = link_rtt_us(sh->link[0]);
-    out->epoch = sh->membership.epoch.number;
-    out->grace = sh->membership.epoch.until_ms != 0;
-    out->other_daemons = members_count(&sh->membership.members);
-    snprintf(out->last_error, sizeof(out->last_error), "%s", shard_last_error(sh));
-    shard_explain(sh, out->refusal, sizeof(out->refusal));
-    for (unsigned i = 0; i < sh->links_n; i++) {
-        out->links_up += link_up(sh->link[i]);
-        out->in_flight += link_in_flight(sh->link[i]);
-        if (!link_up(sh->link[i]) && strstr(out->links_away, purpose_of(sh, i)) == NULL) {
-            size_t at = strlen(out->links_away);
-
-            snprintf(out->links_away + at, sizeof(out->links_away) - at, "%s%s", at > 0 ? "," : "", purpose_of(sh, i));
-        }
-    }
-}
-
-const char *
-shard_run_id(const struct shard *sh)
-{
-    return sh->server.run_id;
-}
-
-void
-shard_explain(const struct shard *sh, char *out, size_t room)
-{
-    out[0] = '\0';
-    if (sh->up && sh->conf->strict) {
-        server_info_explain(&sh->server, out, room);
-    }
-}
-
-const char *
-shard_last_error(const struct shard *sh)
-{
-    unsigned i = 0;
-
-    while (i + 1 < sh->links_n && link_last_error(sh->link[i])[0] == '\0') {
-        i++;
-    }
-    return link_last_error(sh->link[i]);
-}
-
-bool
-shard_clock_offset(const struct shard *sh, int64_t *us)
-{
-    *us = clock_offset_guess(&sh->offset);
-    return sh->offset.at_us != 0;
-}
-
-int64_t
-shard_longest_us(const struct shard *sh)
-{
-    int64_t ours_us = sh->membership.epoch.longest_lease_us;
-    int64_t us = members_longest_ms(&sh->membership.members) * US_PER_MS;
-
-    return us > ours_us ? us : ours_us;
-}
-
-void
-shard_node(const struct shard *sh, struct backend_node *out)
-{
-    *out = (struct backend_node){.rtt_us = link_rtt_us(sh->link[0]), .epoch = sh->membership.epoch.number};
-    snprintf(out->role, sizeof(out->role), "%s", sh->server.role);
-    snprintf(out->address, sizeof(out->address), "%s", sh->address->shown);
-    snprintf(out->state, sizeof(out->state), "%s", sh->up ? "up" : "down");
+           (!shard_has_membership(sh) || !membership_busy(&sh->membership));
 }
