@@ -11,7 +11,12 @@
  * Scripts of a verb and a kind come first; then the other scripts; then the first ones' variants: for a cluster, for a
  * quorum.
  */
-enum { CALLS = VERBS * KINDS, FORMS = CALLS + OTHERS, OF_QUORUM = FORMS + 2 * CALLS, SCRIPTS_N = OF_QUORUM + CALLS };
+enum {
+    CALLS = VERBS * KINDS,
+    VARIANTS = CALLS + OTHERS,
+    OF_QUORUM = VARIANTS + 2 * CALLS,
+    SCRIPTS_N = OF_QUORUM + CALLS,
+};
 
 static struct {
     struct slice text;
@@ -23,14 +28,14 @@ static bool made;
 static const char *
 text_of(const struct script_variants *variants, int i)
 {
-    int call = i < FORMS ? i : (i - FORMS) % CALLS;
+    int call = i < VARIANTS ? i : (i - VARIANTS) % CALLS;
 
-    if (i >= CALLS && i < FORMS) {
+    if (i >= CALLS && i < VARIANTS) {
         return call_other_text((enum other_script)(i - CALLS));
     }
-    variants = i < FORMS ? NULL : i < OF_QUORUM ? variants : &script_variants_of_quorum;
+    variants = i < VARIANTS ? NULL : i < OF_QUORUM ? variants : &script_variants_of_quorum;
     return script_variants_text(variants, (enum call_verb)(call / KINDS), (enum kind)(call % KINDS),
-                                i >= FORMS + CALLS && i < OF_QUORUM);
+                                i >= VARIANTS + CALLS && i < OF_QUORUM);
 }
 
 static void
@@ -104,17 +109,17 @@ scripts_is_record(int script)
 bool
 scripts_is_call(int script)
 {
-    return (script >= 0 && script < CALLS) || script >= FORMS;
+    return (script >= 0 && script < CALLS) || script >= VARIANTS;
 }
 
 int
 scripts_verb(int script)
 {
-    return (script < FORMS ? script : (script - FORMS) % CALLS) / KINDS;
+    return (script < VARIANTS ? script : (script - VARIANTS) % CALLS) / KINDS;
 }
 
 enum kind
 scripts_kind(int script)
 {
-    return (enum kind)((script < FORMS ? script : (script - FORMS) % CALLS) % KINDS);
+    return (enum kind)((script < VARIANTS ? script : (script - VARIANTS) % CALLS) % KINDS);
 }
