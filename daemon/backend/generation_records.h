@@ -81,7 +81,7 @@ struct known_generation {
 };
 
 /* A new generation of the slots of one node. */
-struct proposal {
+struct generation_proposal {
     uint64_t number, expected, origin, since_us;
     struct slot_range *range; /* owned */
     size_t ranges_n;

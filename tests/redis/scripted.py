@@ -89,7 +89,7 @@ OF_QUORUM = Made([(kind, verb) for kind in ("reentrant", "simple") for verb in V
                  lambda kind, verb: embed(kind, verb, "quorum"))
 TERMS = Made(EVERY, lambda kind, verb: row_of(kind, verb)[0])
 COLUMNS = Made(EVERY, lambda kind, verb: row_of(kind, verb)[1])
-OTHERS = ("inspect", "membership", "replicas", "node", "anchor", "record", "quorum", "bundle")  # scripts that are no verb
+OTHERS = ("inspect", "membership", "replicas", "node", "anchor", "record", "quorum", "bundle")  # no verbs
 INSPECT, MEMBERSHIP, REPLICAS = embed("inspect"), embed("membership"), embed("replicas")
 
 
