@@ -144,11 +144,11 @@ local function token()
     return last
 end
 
--- Moves the expiry of the owner's key to `lease` ms from now unless it is later already; always writes, and returns the
--- expiry. pttl: the answer of PTTL; -2: the expiry moves in any case, also to an earlier time; nil: PTTL was not sent,
--- and is not needed if the expiry moves. GT is new in Redis 7: an older Redis refuses it once in a call, twice in a
--- wide call (one of more than four names). PEXPIREAT is cheaper than PEXPIRE, but needs the time as text, which pays in
--- a wide call only.
+-- lengthen() moves the expiry of the owner's key to `lease` ms from now unless it is later already; it always writes,
+-- and returns the expiry. pttl: the answer of PTTL; -2: the expiry moves in any case, also to an earlier time; nil:
+-- PTTL was not sent, and is not needed if the expiry moves. GT is new in Redis 7: an older Redis refuses it once in a
+-- call, twice in a wide call (one of more than four names). PEXPIREAT is cheaper than PEXPIRE, but needs the time as
+-- text, which pays in a wide call only.
 local last_lease, lease_ms, expire, till -- of the last name: mostly all names of a call have the same lease
 local has_gt = true
 local function set_lease(lease)

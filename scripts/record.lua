@@ -2,11 +2,11 @@
 --
 -- Every verb of a lock names the record that it expects (common.lua): "<number> 0" while the slot grants, or
 -- "<number> 0 0" while holders reclaim. After the slot was open its record is "<number> 0 1" (spoiled), which no verb
--- expects: keys may be missing, and not every daemon has noticed. `open` creates none: no record means lost data.
+-- expects: keys may be missing, and not every daemon has noticed.
 --   KEYS   rlock:{tag}:epoch
 --   ARGV   number, mode: read = writes nothing; reclaim, grant = creates the record with that phase if there is none or
---          one with a lower number; open = lets the record grant if it has this number and reclaims (nothing to do with
---          an open slot); spoil = spoils any record
+--          one with a lower number; open = lets the record grant if it has this number and reclaims, and creates none,
+--          since no record means lost data (nothing to do with an open slot); spoil = spoils any record
 --   reply  { TIME in us, number of the record now (0 = there is none), 1 = it grants, 2 = it is spoiled }
 local call = redis.call
 local END = 2 ^ 52 -- see SCRIPTS.md, :gen

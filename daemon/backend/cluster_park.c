@@ -98,9 +98,9 @@ may_request_map(struct cluster *c)
 }
 
 /*
- * The slot is open: the master may lack some of its keys, so a call for it names one key. An item is parked if its kind
- * has no variant with one key, if it gets TRYAGAIN (`to` is NULL) in that variant, or if ASK names an unknown node
- * (CP6).
+ * The slot is open: the master may lack some of its keys, so a call for it names one key. An item is parked if its verb
+ * and kind have no variant with one key, if it gets TRYAGAIN (`to` is NULL) in that variant, or if ASK names an unknown
+ * node (CP6).
  */
 static void
 in_open_slot(struct cluster_master *m, struct item *it, const struct redirect *to)

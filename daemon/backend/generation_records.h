@@ -35,7 +35,7 @@ struct generation_anchor {
     int64_t answered_us;    /* when the last answered registration left */
     int64_t votes_us;       /* if it abstains: when it votes at the latest, by its last answer */
     uint64_t sent_query; /* bit_query.serial that the registration in flight asks for */
-    uint64_t asked_for; /* the birth of the anchor for which that one asks for a list; 0: for none */
+    uint64_t asked_for;  /* the birth of the anchor for which that registration asks for a list; 0: for none */
     bool sent_others;    /* the last registration has the lists of both other anchors */
     struct buf list;     /* the anchor's members and bits, if has_list */
     bool has_list;

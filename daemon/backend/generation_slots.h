@@ -95,7 +95,9 @@ bool generation_slot_is_intact(const struct generations *g, const struct generat
 /* `node_us`: by its node's clock. */
 void generation_slot_opens(struct generations *g, uint16_t slot, uint64_t node_us);
 void generation_slot_marked(struct generations *g, uint16_t slot, uint64_t node_us, bool spoils);
-void generation_slot_changed(struct generations *g, uint16_t slot); /* that of generations_slot_state() may have */
+
+/* The answer of generations_slot_state() may have changed. */
+void generation_slot_changed(struct generations *g, uint16_t slot);
 
 /* `generation`: an index of generations.known. */
 void generation_slot_enters(struct generations *g, uint16_t slot, uint16_t generation); /* another generation */

@@ -114,7 +114,7 @@ const struct anchor_identity *generations_identity(const struct generations *g);
 uint16_t generations_node_index(struct generations *g, const char id[NODE_ID_ROOM]); /* GENERATION_NODES_MAX: no room */
 void generations_node_keep(struct generations *g, uint16_t node, bool keep);
 bool generations_node_answers(const struct generations *g, uint16_t node, int64_t now_us); /* it has answered lately */
-bool generations_slots_moved(struct generations *g); /* since the last call a used slot got another node, or lost its */
+bool generations_slots_moved(struct generations *g); /* since the last call a used slot got another node, or none */
 
 /* A connection to the node was lost or made: its earlier answers do not count. */
 void generations_node_lost(struct generations *g, uint16_t node, int64_t now_us);

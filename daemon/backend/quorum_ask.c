@@ -14,7 +14,7 @@
 #include "daemon/base/clock.h"
 
 /*
- * The reserve of each vote: answers that differ by fewer tokens need no write-back. So names can share a token clock
+ * The reserve of each vote: votes that differ by fewer tokens need no write-back. So names can share a token clock
  * (scripts/clocks.lua): of two attempts that reach the nodes in different orders, only the later one may need a
  * write-back.
  */

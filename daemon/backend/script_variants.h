@@ -34,7 +34,7 @@ void script_variants_fini(struct script_variants *f);
 /* Those of a quorum; they have nothing to free. */
 extern const struct script_variants script_variants_of_quorum;
 
-/* f NULL: the plain ones. Returns NULL if the kind has no variant with one key. */
+/* f NULL: the plain ones. Returns NULL if the verb of the kind has no variant with one key. */
 const char *script_variants_text(const struct script_variants *f, enum call_verb verb, enum kind kind, bool one_key);
 
 const char *script_variants_bundle(const struct script_variants *f);

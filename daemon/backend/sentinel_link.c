@@ -69,7 +69,7 @@ on_id(void *arg, enum link_result result, const struct reply *r, int64_t sent_us
     }
 }
 
-/* The answer is an array of host and port, or null: then the sentinel does not know the master, and has no vote. */
+/* The answer is an array of host and port, or null: then the sentinel does not know the master, and does not count. */
 static void
 on_named(void *arg, enum link_result result, const struct reply *r, int64_t sent_us)
 {

@@ -3,7 +3,7 @@
  *
  * SN1 There are at most SENTINELS_MAX entries. Those of the URL come first, and stay.
  * SN2 Only the timer closes a sentinel, never a callback of one of its links.
- * SN3 Two entries may be one sentinel (a host name in the URL, and the address that others report). They have one vote
+ * SN3 Two entries may be one sentinel (a host name in the URL, and the address that others report). They count once
  *     (sentinel_answers.h), and the discovered entry is dropped while the other one is up. An entry that is down may
  *     have a former address of a sentinel: so the address that others report gets an entry, too.
  */

@@ -19,8 +19,8 @@
  * SC2 No outcome is reported from inside a shard_ call: one that is known at once (DOWN) waits in `deferred`.
  * SC3 Items that leave in one turn keep this order on a link: reclaims, releases, breaks, attempts, renewals; within
  *     one verb and kind they leave as they were gathered, but calls that are fit for no bundle leave before the bundle.
- *     Of items that must go alone (denied.h), reclaims, and releases (O4 of core/order.c), keep that place; the others
- *     leave last.
+ *     Of the items that must go alone (denied.h) the reclaims and the releases (O4 of core/order.c) keep that place;
+ *     the others leave last.
  *     So a release may overtake an attempt of earlier turns. Items of one name that gather together are of different
  *     claims (and at most one break): each claim gets its own outcome, and none has to run after another; an attempt
  *     behind a release or a break finds the lock free. Only the release of a held claim may overtake earlier items of

@@ -2,8 +2,8 @@
  * tally.c -- which token a majority covers, until when a majority has the key, and the outcome of refusals.
  *
  * V1  A node counts once, by its own answer; commands in flight to it do not count.
- * V2  The token is the smallest answer that q nodes cover. If there is none, the q-th smallest answer is written back,
- *     only to nodes that voted, which accept it only if they have the owner's key.
+ * V2  The token is the smallest vote that q nodes cover. If there is none, the q-th smallest vote is written back, only
+ *     to nodes that voted, which accept it only if they have the owner's key.
  * V3  The deadline is the q-th largest of the nodes that cover the token, not of all that have the key.
  * V4  Whether a name is taken decides what the core does next. So a refusal waits while an answer to come may show that
  *     the name is taken.
@@ -191,7 +191,7 @@ tally_propose(uint64_t highest, int64_t time_us, uint32_t *reserve)
 
 /* ---- an attempt ---- */
 
-/* The smallest answer that q nodes cover; 0: q nodes cover no answer. */
+/* The smallest vote that q nodes cover; 0: q nodes cover no vote. */
 static uint64_t
 covered_token(const struct tally *t)
 {
@@ -226,7 +226,7 @@ held(const struct tally *t, uint64_t token)
     return r;
 }
 
-/* A majority has voted and covers no token: raises the voters below the q-th smallest answer. */
+/* A majority has voted and covers no token: raises the voters below the q-th smallest vote. */
 static struct tally_result
 raise(const struct tally *t)
 {

@@ -1,7 +1,7 @@
 /*
  * tally.h -- the outcome of one operation on N independent nodes, from their answers. Pure: no link, no clock.
  *
- * A node *covers* a token when its answer is at most the token, and its token clock of the name reached the token while
+ * A node *covers* a token when its vote is at most the token, and its token clock of the name reached the token while
  * the owner's key was there. A token is given only when a majority q = N/2 + 1 covers it: two owners of a name then
  * share a covering node, so the later owner's token is larger, whatever the clocks do. The rule, and counterexamples to
  * plainer ones: tests/models/quorum.pml, tests/unit/test_tally.c.

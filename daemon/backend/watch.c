@@ -26,7 +26,7 @@ struct watches {
     struct redis_link *sub;
     const struct shard_events *events;
     struct track *track;
-    struct watch_tables tables; /* its owner is this record */
+    struct watch_tables tables; /* its ctx is this record */
     bool logged; /* a refused channel is in the log */
 };
 
