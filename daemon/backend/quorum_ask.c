@@ -110,7 +110,7 @@ ask_all(struct quorum *qu, struct quorum_op *o)
 }
 
 static enum quorum_op_type
-sort_of(const struct core_op *op, enum core_action_type verb)
+type_of(const struct core_op *op, enum core_action_type verb)
 {
     switch (verb) {
     case CORE_ACQUIRE:
@@ -144,7 +144,7 @@ void
 quorum_perform_op(struct quorum *qu, const struct core_op *op, enum core_action_type verb)
 {
     struct quorum_entry *entry = quorum_entry_of(qu, op);
-    struct quorum_op *o = quorum_op_new(qu, entry, op, verb, sort_of(op, verb));
+    struct quorum_op *o = quorum_op_new(qu, entry, op, verb, type_of(op, verb));
     struct slice key = entry->op.key;
 
     entry->op = o->op;
