@@ -432,7 +432,7 @@ def sentinels():
                           "$5\r\nrunid\r\n", "$5\r\nflags\r\n", "*-1\r\n", "*0\r\n", "s_down", "65536"])
 
 
-def votes():
+def tally():
     """The number of nodes less one, the reserve, the validity, then rows of time, node, event and its arguments."""
     def ok(node, token, until=127, reserved=0):
         return [0, node, 1 | reserved, token, until]
@@ -461,7 +461,7 @@ readers()
 clusters()
 anchors()
 sentinels()
-votes()
+tally()
 decoders()
 lines()
 configurations()
