@@ -32,7 +32,10 @@ struct conf_overrides {
 struct conf *conf_load(const char *path, const struct conf_overrides *over, struct buf *errors);
 void conf_free(struct conf **cf);
 
-/* Whether some of the connections to a redis.url have TLS, and whether some by TCP have none. */
+/*
+ * Whether some of the connections to a redis.url have TLS, and whether some have none. Nodes of a quorum by Unix socket
+ * do not count.
+ */
 struct conf_tls {
     bool with, without;
 };
@@ -50,7 +53,7 @@ void conf_key_of(const struct conf_locks *cl, struct slice name, struct buf *out
 /*
  * Appends to `patterns` the keys that names can get by these rules, and all that belong to these keys, as patterns of
  * Redis's ACL ("~app:* ..."). unmapped_key matches none of them: a user that may use it has more rights than needed.
- * False: any key can be a name's.
+ * False: any key can be a name's, or there is no such unmapped_key.
  */
 #define CONF_UNMAPPED_KEY_BYTES 40
 bool conf_key_rights(const struct conf *cf, struct buf *patterns, char unmapped_key[CONF_UNMAPPED_KEY_BYTES]);

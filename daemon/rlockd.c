@@ -392,7 +392,7 @@ start_loop(struct process *p)
     return true;
 }
 
-/* Whether the addresses are configured; of the default addresses one is enough to serve. */
+/* True with a configuration file or --listen: all addresses are needed. Else one of the default ones is enough. */
 static bool
 has_configured_addresses(const struct process *p)
 {

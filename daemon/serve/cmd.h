@@ -16,7 +16,7 @@ struct cmd {
     uint64_t slot;      /* for CMD_LATER */
     enum command_id id;
     struct writer *out;
-    struct outbox *box; /* behind `out`: notes the grants that the reply relies on */
+    struct outbox *box; /* where `out` writes; notes the grants that the reply relies on */
     enum reply_form *form; /* the slot's, FORM_NATIVE at first; set it before a step of the core */
 };
 

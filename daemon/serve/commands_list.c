@@ -1,8 +1,8 @@
 /*
  * commands_list.c -- LOCKS, WAITERS, SESSIONS: arrays of maps, made in slices.
  *
- * Owns the rows of such a reply while it is made, in chunks, because their number is known at the end only.
- * show.c describes the records themselves.
+ * Owns the rows of such a reply, in chunks, until all are made: their number stands in front of them. show.c describes
+ * the records themselves.
  */
 #include "daemon/serve/commands.h"
 

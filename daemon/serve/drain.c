@@ -1,5 +1,5 @@
 /*
- * drain.c -- the drain: no new grants, until nothing is held; and which locks it waits for.
+ * drain.c -- the drain: nothing is granted any more; and which locks it waits for.
  *
  * Owns the texts about a drain in the log, INFO and systemd. They name at most NAMES_SHOWN of the first NAMES_MAX locks
  * of the core, and count the rest from the totals. A drain stops grants only: commands that only read go on as before.

@@ -1,5 +1,6 @@
 /*
- * drain.h -- a drain: nothing is granted any more, and the engine ends when nothing is held; what it waits for.
+ * drain.h -- a drain: nothing is granted any more, and after a TERM the daemon ends when nothing is held; also which
+ * locks a drain waits for.
  */
 #ifndef RLOCKD_SERVE_DRAIN_H
 #define RLOCKD_SERVE_DRAIN_H

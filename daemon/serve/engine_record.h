@@ -59,8 +59,8 @@ struct engine {
     struct list writing;      /* session.write_node: sessions that may have a reply to write; each session that is read
                                  joins them ... */
     struct list writing_late; /* ... and those that former turns did not reach; the first one writes next */
-    struct list writing_events; /* session.write_node: sessions that have only events, or whose socket was full; in
-                                   order */
+    struct list writing_events; /* session.write_node: sessions that have only events, whose socket was full, or that
+                                   have more of a long reply; in order */
     struct list dying;        /* session.node: closed, freed at the end of the turn */
     struct list monitors;     /* session.monitor_node */
     uint64_t events_kept;     /* the events that channels keep, of all sources */

@@ -8,7 +8,7 @@
  * H1  A visit has one of its two events added until it ends; it ends after IDLE_US without that event, or at its
  *     deadline.
  * H2  http.visits is in the order of the last byte that moved. With VISITS_MAX visits, a new one replaces the one that
- *     has been silent longest; a visit whose whole request has come always gets its response.
+ *     has been silent longest; if its whole request has come, it first gets what its socket takes of the response.
  */
 #include "daemon/serve/http.h"
 

@@ -21,7 +21,7 @@ struct owners_file {
     struct slot_file table; /* owned */
 };
 
-/* False: errno says why. A zeroed or opened owners_file may be closed. */
+/* False: errno says why. It may be closed even then, and before it is opened if table.fd is -1. */
 bool owners_file_open(struct owners_file *f, int dir);
 void owners_file_close(struct owners_file *f);
 

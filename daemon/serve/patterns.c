@@ -18,7 +18,7 @@
 #include "daemon/serve/sessions.h"
 
 enum {
-    TURN_COST = 500 * 1000,        /* of all patterns in a turn; in about a nanosecond each, see cost_of() */
+    TURN_COST = 500 * 1000,        /* of all patterns in a turn; the unit is about a nanosecond, see cost_of() */
     VISIT_COST = 50 * 1000,        /* of one session, before it is another one's turn */
     PUSH_COST = 200,               /* of an event that matched */
     EVENTS_BYTES = 4 * 1024 * 1024 /* of kept events */

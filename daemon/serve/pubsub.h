@@ -32,9 +32,9 @@ void pubsub_turn(struct pubsub *p);
 bool pubsub_lags(const struct pubsub *p);
 
 /*
- * True: the session's requests have caused KEPT_MAX events that channels still keep. Its next requests wait, or
- * publishers would fill memory faster than subscribers are served. Events caused by other sessions do not count; but
- * while channels keep KEPT_ALL events in all, the bound is KEPT_SHARE.
+ * True: channels still keep KEPT_MAX events whose cause is the session (pubsub_event.cause). Its next requests wait, or
+ * publishers would fill memory faster than subscribers are served. Events of other sessions do not count; but while
+ * channels keep KEPT_ALL events in all, the bound is KEPT_SHARE.
  */
 static inline bool
 pubsub_holds_up(const struct session *s)

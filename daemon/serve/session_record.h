@@ -118,7 +118,7 @@ struct session {
     uint64_t requests_n;
     const char *last_command;
     char *name, *lib_name, *lib_ver; /* owned, CLIENT SETNAME / SETINFO; NULL = none */
-    unsigned events_kept;      /* events that its requests have caused, and that channels keep */
+    unsigned events_kept;      /* events that channels keep, and whose cause it is: see pubsub_event.cause */
     void *subscriptions;       /* owned by pubsub; NULL = none */
 };
 

@@ -6,8 +6,8 @@
  * T2  A checkpoint that moves is in its new slot before it leaves the old one: a process that is killed between leaves
  *     two slots with one id, of which slot_file_index() clears one.
  * T3  Nothing here looks at all slots at once, except slot_file_index(), at the start: the index grows and
- *     shrinks by a bucket at a time (linear hashing), the file by GROW_BYTES at most, and slot_file_tidy() looks at
- *     TIDY slots.
+ *     shrinks by a bucket at a time (linear hashing), the file grows by at most GROW_BYTES at a time, and
+ *     slot_file_tidy() looks at TIDY slots.
  */
 #include "daemon/serve/slot_file.h"
 

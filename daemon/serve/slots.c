@@ -22,7 +22,7 @@
 #include "daemon/serve/sessions.h"
 #include "daemon/serve/step.h"
 
-#define RING 16 /* slots of the first ring; those of that size come from the pool */
+#define RING 16 /* slots of the smallest ring that is not `first`; rings of that size come from the pool */
 
 /* ---- the ring ---- */
 
