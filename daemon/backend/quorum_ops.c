@@ -14,13 +14,14 @@
 /*
  * O1  The core gets the outcome of an operation when the answers of a majority decide it. Later answers only update the
  *     parts of the entry.
- * O2  Before the core gets a refusal of an attempt, a release leaves to every node that may run the attempt, behind it
- *     and on the same link. So to the core the attempt has not run, and is never UNKNOWN.
+ * O2  Before the core gets a refusal of an attempt, a release is queued behind the attempt for every node that may run
+ *     it (H1 of quorum_entries.c); a node that is down gets the release when it is up again. So to the core the attempt
+ *     has not run, and is never UNKNOWN.
  * O3  Each renewal, re-entry, reclaim, and RELEASE of some holds, is OK only if a majority confirms it.
  * O4  A node may lack the owner's key while a majority has it: it was down, or has lost its data. A repair, behind a
  *     renewal, sets the key there, 2 timeouts at least after that was noticed: so a BREAK in progress is not undone.
  * O5  An answer that shows that a clock was set confirms nothing, nor do earlier answers: keys may have expired early.
- *     Each node is asked once more, at once; an operation that then finds no majority is UNKNOWN.
+ *     Each node is asked once more, at once; an operation on a held lock that then finds no majority is UNKNOWN.
  * O6  A vote whose node has lost its data since, or whose clock was set once more, does not count: without a majority
  *     of the others the attempt is refused.
  * O7  A node that was repaired counts as a node without the key, until so many others have shown the key that the rest

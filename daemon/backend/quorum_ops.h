@@ -19,7 +19,7 @@ struct quorum_entry;
 struct quorum_node;
 
 enum quorum_op_type {
-    QUORUM_ATTEMPT, /* a vote */
+    QUORUM_ATTEMPT, /* an ACQUIRE on which the nodes vote */
     QUORUM_CONFIRM, /* EXTEND, re-entry, reclaim, RELEASE of some holds */
     QUORUM_RELEASE,
     QUORUM_SWEEP, /* a RELEASE for which the core does not wait */

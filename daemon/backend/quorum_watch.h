@@ -34,7 +34,7 @@ struct quorum_watch {
 void quorum_watch_op(struct quorum *qu, const struct core_op *op, bool on);
 void quorum_core_event(void *ctx, const struct core_event *ev);
 void quorum_watch_due(struct quorum *qu, struct quorum_watch *w);
-void quorum_watch_refused(struct quorum *qu, const struct quorum_op *o); /* an attempt, by more than N - q nodes */
+void quorum_watch_refused(struct quorum *qu, const struct quorum_op *o); /* an attempt has failed */
 void quorum_watch_granted(struct quorum *qu, const struct quorum_op *o);
 void quorum_waiter_poll(struct backend *b, const struct core_waiter_poll *p);
 void quorum_inspect(struct backend *b, uint64_t id, struct slice key);

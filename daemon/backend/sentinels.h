@@ -2,7 +2,7 @@
  * sentinels.h -- the sentinels of a master, listed in the URL or discovered from the others, and their verdict.
  *
  * All are asked once a second, so a silent one delays nothing. The list is bounded. Listed sentinels stay; a discovered
- * one is dropped when it is down and no other has reported it for a minute, or when another entry, which is up, is the
+ * one is dropped when it is down and no other has reported it for a minute, or when an earlier entry that is up is the
  * same sentinel.
  */
 #ifndef RLOCKD_BACKEND_SENTINELS_H

@@ -18,7 +18,8 @@
  *     acknowledge a grant, `replicas` keeps its outcome, and the item is freed.
  * SC2 No outcome is reported from inside a shard_ call: one that is known at once (DOWN) waits in `deferred`.
  * SC3 Items that leave in one turn keep this order on a link: reclaims, releases, breaks, attempts, renewals; within
- *     one verb and kind they leave as they were gathered, but calls that are fit for no bundle leave before the bundle.
+ *     one verb, kind and domain they leave as they were gathered, but a client's RENEW goes in front, and calls that
+ *     are fit for no bundle leave before the bundle.
  *     Of the items that must go alone (denied.h) the reclaims and the releases (O4 of core/order.c) keep that place;
  *     the others leave last.
  *     So a release may overtake an attempt of earlier turns. Items of one name that gather together are of different

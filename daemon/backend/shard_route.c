@@ -109,7 +109,7 @@ answers(const struct redis_link *l)
  * Renewals use their own link. While that is down or does not answer, they use the name's home, else any link. They
  * need no order among the commands of a name: a renewal finds its owner or does nothing, and only extends the expiry; a
  * RENEW to a shorter lease (exact) is the claim's only operation in flight, and has a guard. So every granted lock can
- * be renewed while any link is up.
+ * be renewed while any link answers.
  */
 unsigned
 shard_renew_link(const struct shard *sh, unsigned home)

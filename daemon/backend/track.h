@@ -46,8 +46,8 @@ void track_lost(struct track *t);
 bool track_refused(const struct track *t);
 
 /*
- * Reads the key. False: not now; ready() will be called. Else fn is called as by link_send(), and must pass the answer
- * to track_answer(). Two reads of one key may be in flight.
+ * Reads the key. False: not now; ready() will be called, unless track_refused(). Else fn is called as by link_send(),
+ * and must pass the answer to track_answer(). Two reads of one key may be in flight.
  */
 bool track_arm(struct track *t, struct slice key, link_reply_fn *fn, void *arg);
 enum track_answer track_answer(struct track *t, enum link_result result, const struct reply *r);

@@ -1,7 +1,7 @@
 /*
  * watch_tables.c -- which watches have parts in which sources.
  *
- * WT1 A source is in its table iff it has a part or an unanswered command.
+ * WT1 A source is in its table iff it has a part, or a SUBSCRIBE or read of it is in flight.
  * WT2 SUBSCRIBED is due when the last waiting part of a watch stops waiting, and a part is active: this happens after
  *     every reconnect, too. UNSUBSCRIBED is due if the part of the channel is not active at that time, and when that
  *     part ceases to be active.

@@ -40,7 +40,7 @@ struct source {
     struct watch_tables *tables;
     enum source_type type;
     struct list parts;
-    size_t unanswered;  /* commands to Redis about the source that are in flight */
+    size_t unanswered;  /* SUBSCRIBEs of the channel, or reads of the key, in flight */
     bool changed;       /* a key: the read in flight was sent because the key had changed */
     bool changed_again; /* a key: it has changed while a read was in flight */
     struct map_node by_name; /* watch_tables.source; a keyed hash */
@@ -69,7 +69,7 @@ source_name(const struct source *src)
 
 struct source *source_find(const struct watch_tables *t, enum source_type type, struct slice name);
 
-/* Frees the source if it has no parts and no unanswered commands. True: it is freed. */
+/* Frees the source if it has no parts, and `unanswered` is 0. True: it is freed. */
 bool source_free_unused(struct source *src);
 
 /* A message on the channel, or a change of the key: a HINT is due for each watch. */
