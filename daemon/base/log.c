@@ -2,9 +2,9 @@
  * log.c -- one event, one line, one write(2).
  *
  * A line is built in a fixed buffer, so logging allocates nothing. A text value is cut at VALUE_BYTES_MAX; a pair that
- * does not fit is left out as a whole, and the line ends in "...". Bytes of clients are in quotes, with \xHH escapes,
- * so that none can end the value, the pair or the line. Clients can provoke lines at any rate: lines of a sort beyond
- * its limit are counted instead of written, and the count is reported.
+ * does not fit is left out as a whole, and the line ends in "...". A text that is not plain is in quotes, with \xHH
+ * escapes, so that no byte of a client can end the value, the pair or the line. Clients can provoke lines at any rate:
+ * lines of a sort beyond its limit are counted instead of written, and the count is reported.
  */
 #include "daemon/base/log.h"
 

@@ -39,7 +39,8 @@ enum core_answer {
 /* One owner of a cycle: holds what the owner before it waits for, and waits for `name`. */
 struct core_hop {
     struct slice daemon;     /* uuid; n == 0: this daemon */
-    uint64_t owner;          /* id of the owner in its daemon; of a session's own owner, the id of the session */
+    uint64_t owner;          /* id of the owner in its daemon; of a session's own owner, the id of the session, if that
+                                is not unreachable */
     struct slice owner_name; /* n == 0: a session's own owner, or not known here */
     struct slice name;
 };

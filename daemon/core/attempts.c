@@ -27,10 +27,11 @@
  *     in the queue asks; when it is granted, the rest follow.
  * A4  Of permits no more are asked for than can be left: the limit, less those that are held here, being given back,
  *     and asked for already.
- * A5  An outcome answers the waiters of its own claim alone: those of another claim that is TRYING get no answer before
- *     its own outcome is there. What an outcome shows about the name counts for all claims: of several attempts that
- *     failed together the earliest retry counts, the pause grows once; and if a hint came while any of them was under
- *     way (queue.hinted), the first claim asks again at once. A grant after a failure shows that there is room again.
+ * A5  An outcome answers no waiter of another claim that is TRYING (that claim's own outcome does), unless all waiters
+ *     are refused (refusal_of_waiters()). What an outcome shows about the name counts for all claims: of several
+ *     attempts that failed together the earliest retry counts, the pause grows once; and if a hint came while any of
+ *     them was under way (queue.hinted), the first claim asks again at once. A grant after a failure shows that there
+ *     is room again.
  * A6  An attempt may be sent behind a release of the name that is still under way: the link keeps their order, so one
  *     round trip serves both. A release counts only when it is answered; if it did not run, the attempt is TAKEN or
  *     unanswered like any other, and the first claim asks again. No attempt is sent behind a release at the end of a
@@ -41,7 +42,7 @@
  *     back. Until then no claim asks: otherwise others would overtake this one while it cannot ask.
  */
 
-/* The first claim in the queue that has waiters and no ticket: it asks for a ticket at once, whoever holds the lock. */
+/* The first claim in the queue that has waiters and no ticket: it asks for a ticket, whoever holds the lock. */
 static struct claim *
 first_ticketless(struct lock *l)
 {
@@ -140,8 +141,8 @@ try_queue(struct core *c, struct lock *l)
 }
 
 /*
- * Goes on with the waiters, of which `next` is the first (NULL: there are none). A claim without a ticket asks first
- * and at once, whether the lock is held or not.
+ * Goes on with the waiters, of which `next` is the first (NULL: there are none). A claim without a ticket asks first,
+ * whether the lock is held or not, and waits only for the end of the pause after a failure.
  */
 void
 attempts_advance(struct core *c, struct lock *l, struct claim *next)

@@ -24,7 +24,7 @@
 
 /*
  * At most so many claims of an owner are searched for one with a checkpoint. More are not needed: if a claim has no
- * checkpoint, its request waits for an older one, and the claims of older requests are in front.
+ * checkpoint, its request waits behind an older request, and the claims of older requests are in front.
  */
 enum { SEARCH_MAX = 64 };
 

@@ -78,7 +78,7 @@ struct claim {
     bool watchdog : 1;      /* the core renews the lease */
     bool jeopardy : 1;      /* HELD: JEOPARDY was published */
     bool lost : 1;          /* RELEASING, STRAGGLING: LOST is still to be reported to its owner */
-    bool end_published : 1; /* RELEASING, STRAGGLING: the end of the hold was published; its release will not be */
+    bool end_published : 1; /* CACHED, RELEASING, STRAGGLING: the hold's end was published; its release will not be */
 
     uint64_t op;            /* operation in flight; 0 = none */
     union {

@@ -42,14 +42,17 @@
  * I3  No claim is forgotten: QUEUED has a request or a timer for its position; TRYING has an operation in flight; HELD
  *     has its deadline armed; CACHED has its end armed; RELEASING has a release or a renewal in flight, waits in a
  *     window, or has a retry armed; STRAGGLING has its timer armed.
- * I4  A lock with waiters has an attempt in flight, a retry armed, or is held or being released here.
+ * I4  A lock with requests in its queue has an attempt in flight, a retry armed, or is held or being released here; or
+ *     a drain is about to send them away.
  * I5  A name has one attempt in flight, or several for holds that can be beside each other (attempts.c); none while
  *     holders or releases here are in the way, except the attempt that takes a ticket.
  * I6  Ids are never used twice; an outcome whose operation is not the claim's current one is dropped.
- * I7  Every request ends in exactly one reply, unless its session has gone: then in none.
+ * I7  Every request of a session ends in exactly one reply (those of a multilock in one together), unless the session
+ *     has gone: then in none.
  * I8  A claim whose acquire went unanswered, or that has a ticket, asks again by the same redis_owner, or is released;
  *     until an answer comes, its owner does not hold the lock.
- * I9  Requests of one owner begin in order of arrival; order.c decides which of them run side by side.
+ * I9  Requests of one owner begin in order of arrival, except those that run at once (requests.c); order.c decides
+ *     which of them run side by side.
  * I10 When a step ends dirty_locks, dirty_owners, dirty_domains, dirty_multilocks and to_rerun are empty. Work that is
  *     left is in core.jobs, in a window, or in the heap of timers, and core_next_us() returns its time.
  * I11 Claims with a ticket are in the queue before those without, in the order in which they took their tickets; so the

@@ -1,5 +1,5 @@
 /*
- * ends.c -- how a claim ends: by its last request, by a loss, by the answer to its release, or with its owner.
+ * ends.c -- how a hold ends by a loss, and what becomes of a claim of which Redis has nothing any more.
  *
  * A claim of which a straggler may still run in Redis stays until no straggler can (STRAGGLING); one that was lost
  * stays until its loss has been reported to its owner (LOST).

@@ -101,8 +101,8 @@ struct core_done {
     int64_t guard_us;   /* UNKNOWN ACQUIRE, EXTEND, BREAK_KEY, RELEASE with holds left: from then on it cannot run */
     int64_t pttl_us;    /* TAKEN, FOREIGN: until the expiry, -1 = none; GRACE: until the end of the grace period */
     uint64_t token;     /* ACQUIRE OK, BREAK_KEY OK */
-    int64_t expiry_ms;  /* ACQUIRE, EXTEND OK: when Redis drops the key, ms of its clock; BREAK_KEY OK: 1 if there was a
-                           key, else 0 */
+    int64_t expiry_ms;  /* SHORTFALL, and OK of ACQUIRE, EXTEND, RELEASE with holds left: when Redis drops the key, ms
+                           of its clock; BREAK_KEY OK: 1 if there was a key, else 0 */
     int64_t remote_subscribers; /* RELEASE OK: subscribers that received the wake-up, this daemon among them */
     int64_t holders;    /* TAKEN, kinds with several holders: their number in Redis; 0 = not reported */
     bool has_ticket;    /* TAKEN, kinds with tickets: this owner has one in Redis now */

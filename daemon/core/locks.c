@@ -249,7 +249,7 @@ queue_advance(struct core *c, struct lock *l)
     }
 }
 
-/* All claims that are left are held, and none waits for Redis or for another claim. */
+/* All claims that are left are held, no LOCK waits, and neither a BREAK nor the waiter poll needs the queue. */
 static bool
 is_at_rest(const struct lock *l)
 {

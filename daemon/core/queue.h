@@ -20,18 +20,17 @@ struct lock;
 /* The waiters that the last outcome answers, if they do not want to wait for another one; see timing_out.c. */
 enum settle_how {
     SETTLE_ALL,    /* those whose own attempt is not under way */
-    SETTLE_FULL,   /* ... and for which the lock has no room: another claim was granted it */
-    SETTLE_WAITED, /* ... and that had wanted to wait: the attempt has not run */
+    SETTLE_FULL,   /* of SETTLE_ALL those for which the lock has no room: another claim was granted it */
+    SETTLE_WAITED, /* of SETTLE_ALL those that had wanted to wait: the attempt has not run */
 };
 
 enum watch_state { WATCH_OFF, WATCH_ASKED, WATCH_ON }; /* ON: Redis counts this daemon as a subscriber */
 
 /*
  * The waiters of a lock, and what is known of its holders elsewhere. A queue is made for the LOCK or BREAK that
- * arrives, when the claim of the lock becomes CACHED, or when the lock is left to remote waiters for a while. It is
- * freed when no request waits, every claim that is left is HELD, and Redis is not being asked about the lock: see
- * lock_advance(). Then lock.queue is core.empty_queue, which is read like any other, but never written: see
- * lock_has_queue().
+ * arrives, for a claim that is restored, when the claim of the lock becomes CACHED, or when the lock is left to remote
+ * waiters for a while. I15 of core.c says how long it is kept; lock_advance() frees it. Then lock.queue is
+ * core.empty_queue, which is read like any other, but never written: see lock_has_queue().
  */
 struct queue {
     struct lock *lock;      /* NULL: core.empty_queue */

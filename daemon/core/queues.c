@@ -33,7 +33,6 @@ queue_init(struct queue *q)
     list_init(&q->breaks);
 }
 
-/* For a request that may have to wait, or before Redis is asked about remote waiters. */
 void
 queue_open(struct core *c, struct lock *l)
 {

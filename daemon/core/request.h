@@ -45,8 +45,8 @@ struct request {
     bool crowded;           /* refused because of the requests behind it: TOO_MANY_REQUESTS in place of "not granted" */
     bool unanswered;        /* UNLOCK of some of the holds, which went unanswered: see STRAGGLER_RELEASE */
     uint64_t token;
-    uint64_t serial;        /* given when it begins; names the wait to other daemons, and is its position in the
-                               queue */
+    uint64_t serial;        /* given when it begins; names the wait to other daemons. Also the position of a claim that
+                               is queued for it, unless the kind has tickets */
     uint64_t cycle;         /* hash of the cycle that was found; a cycle is believed when it is found twice */
     uint64_t trail_search;  /* number of the last search over several daemons that began here */
     struct map_node by_wait; /* core.trail_waits; its number is the serial */

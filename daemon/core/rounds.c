@@ -1,7 +1,7 @@
 /*
  * rounds.c -- passes over every claim of one lock, which may have very many.
  *
- * A lock with few claims is done at once; a lock with more claims than a job looks at in one turn has a round of its
+ * A lock with few claims is done at once; a lock with more claims than a job may look at in one go has a round of its
  * own among the jobs. A claim that an event is about catches up first, as with all jobs: claim_catch_up().
  */
 #include "daemon/core/rounds.h"
@@ -115,7 +115,7 @@ round_free(struct core *c, struct round *rd)
     freelist_give(&c->freelist, rd, sizeof(*rd));
 }
 
-/* The lock has more claims than one turn of a job looks at. */
+/* The lock has more claims than a job may look at in one go. */
 bool
 round_is_needed(const struct core *c, const struct lock *l)
 {

@@ -33,7 +33,7 @@ struct round {
     struct list *next;   /* claim.node, on that list; NULL: the first one there, or there is none */
 };
 
-/* the lock has more claims than a job looks at in one turn */
+/* the lock has more claims than a job may look at in one go */
 bool round_is_needed(const struct core *c, const struct lock *l);
 bool round_is_pending(const struct core *c, const struct lock *l, enum round_kind kind);
 bool rounds_review_pending(const struct core *c, const struct domain *d); /* one reviews a lock of the domain */

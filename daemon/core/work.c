@@ -1,7 +1,7 @@
 /*
  * work.c -- the work of a step: timers that are due, jobs in slices, and dirty records.
  *
- * Only this file knows which records have something to do; no file below needs to know.
+ * The files below mark records, arm timers and begin jobs, and need not know what does the work.
  */
 #include "daemon/core/work.h"
 
