@@ -26,7 +26,7 @@
 static struct {
     struct evconnlistener *listener;
     struct bufferevent *conn; /* the latest one */
-    char path[64];
+    char dir[64], path[80];
     bool pings_to_line; /* fake_line() gets each PING, too */
 } fake;
 
@@ -112,7 +112,7 @@ static void
 fake_begin(const char *name, int64_t timeout_us)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
-    char url[80], error[160];
+    char url[96], error[160];
 
     memset(&fake, 0, sizeof(fake));
     log_init(&silent);
@@ -120,7 +120,9 @@ fake_begin(const char *name, int64_t timeout_us)
     env = (struct backend_env){.base = event_base_new(), .log = &silent, .metrics = &metrics, .freelist = &freelist};
     conf = (struct backend_conf){.timeout_us = timeout_us, .connect_us = US_PER_S, .backoff_min_us = 10 * US_PER_MS,
                                  .backoff_max_us = 50 * US_PER_MS};
-    snprintf(fake.path, sizeof(fake.path), "/tmp/%s.%d", name, (int)getpid());
+    snprintf(fake.dir, sizeof(fake.dir), "/tmp/%s.XXXXXX", name);
+    ck_assert_ptr_nonnull(mkdtemp(fake.dir));
+    snprintf(fake.path, sizeof(fake.path), "%s/redis", fake.dir);
     snprintf(at.sun_path, sizeof(at.sun_path), "%s", fake.path);
     fake.listener = evconnlistener_new_bind(env.base, fake_accept, NULL, LEV_OPT_CLOSE_ON_FREE, 8,
                                             (struct sockaddr *)&at, sizeof(at));
@@ -145,6 +147,7 @@ fake_end(void)
         bufferevent_free(fake.conn);
     }
     unlink(fake.path);
+    rmdir(fake.dir);
     address_free(address);
     freelist_clear(&freelist);
     event_base_free(env.base);
