@@ -763,12 +763,13 @@ static const struct {
     {"-\r\n", CORE_UNKNOWN, false},
 };
 
-/* An acquire that gets this reply instead of its own. */
+/* An acquire that gets this reply instead of its own. No beat may be in flight, which would get it. */
 static struct core_done
 acquire_answered(const char *reply, size_t n)
 {
     struct core_op op = op_on("k", KIND_REENTRANT, 1);
 
+    turn_until(is_settled, NULL);
     replies(SWALLOW);
     px.made_up = reply;
     px.made_up_n = n;
