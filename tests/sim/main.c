@@ -32,33 +32,43 @@ seconds(void)
 
 /* ---- one process ---- */
 
+/* One seed that notices the control is enough, in whichever process. */
+static bool
+is_noticed(const struct options *o, const struct share *share)
+{
+    for (int i = 0; i < o->jobs && o->control != CONTROL_NONE; i++) {
+        if (share[i].totals.failed > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void
-run_seeds(const struct options *o, struct share *sh, uint64_t step)
+run_seeds(const struct options *o, struct share *share, int job)
 {
     const struct itimerval most = {.it_value = {.tv_sec = SEED_S * (1 + o->daemons / 10)}};
+    struct share *sh = &share[job];
     uint64_t last = o->seed + o->seeds;
 
-    while (sh->next < last) {
+    while (sh->next < last && !is_noticed(o, share)) {
         bool failed;
 
         setitimer(ITIMER_PROF, &most, NULL);
         (void)world_run(sh->next, o, &sh->totals, &failed);
-        sh->next += step;
-        if (failed && o->control != CONTROL_NONE) {
-            return; /* the control was noticed; that is enough */
-        }
+        sh->next += (uint64_t)o->jobs;
     }
 }
 
 static pid_t
-begin_child(const struct options *o, struct share *sh)
+begin_child(const struct options *o, struct share *share, int job)
 {
     pid_t pid;
 
     fflush(stdout);
     pid = fork();
     if (pid == 0) {
-        run_seeds(o, sh, (uint64_t)o->jobs);
+        run_seeds(o, share, job);
         fflush(stdout);
         _exit(0);
     }
@@ -77,7 +87,7 @@ run_children(const struct options *o, struct share *share)
 
     for (int i = 0; i < o->jobs; i++) {
         share[i].next = o->seed + (uint64_t)i;
-        pid[i] = begin_child(o, &share[i]);
+        pid[i] = begin_child(o, share, i);
     }
     for (int i = 0; i < o->jobs; i++) {
         int status = 0;
@@ -93,7 +103,7 @@ run_children(const struct options *o, struct share *share)
             if (o->control != CONTROL_NONE) {
                 break;
             }
-            pid[i] = begin_child(o, &share[i]);
+            pid[i] = begin_child(o, share, i);
         }
     }
 }
