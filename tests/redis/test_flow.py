@@ -126,9 +126,11 @@ class LongReplies(Case):
     """LOCKS of many names, which several sessions request and do not read."""
     LOCKS, READERS = 16000, 6
     WAITS = 6 << 20  # bytes of each reply, at least
+    # It may take Redis long to grant 1,000 requests.
+    CONF = "limits: { locks: 100000, pipeline: 4096 }\nredis: { timeout: 1m }\n"
 
     def start(self):
-        self.d = self.rlockd(redis=self.redis().url, conf="limits: { locks: 100000, pipeline: 4096 }\n")
+        self.d = self.rlockd(redis=self.redis().url, conf=self.CONF)
         self.one = self.conn(self.d)
         for n in range(0, self.LOCKS, 1000):
             self.one.send("".join("LOCK l:%0200d NOWAIT LEASE 1h\r\n" % (n + i) for i in range(1000)))
