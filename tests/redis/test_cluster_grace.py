@@ -258,7 +258,7 @@ class Killed(Mortal):
             node = self.c.owner(slot)
             self.c.cut_off(node)
             done = counting.done
-            until(lambda done=done: counting.done > done + 20)
+            until(lambda done=done: counting.done > done + 20, 60)  # it may wait for the anchor of the last round
             self.replaced(node, slot)
             done = counting.done
             until(lambda done=done: counting.done > done + 50, 60)
