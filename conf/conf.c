@@ -1,5 +1,5 @@
 /*
- * conf.c -- a configuration in memory: made, freed, and asked about a name.
+ * conf.c -- a configuration in memory: making it, freeing it, and the settings and the key of a name.
  *
  * A conf owns every text in it; rules own copies of what they inherit, so that each is whole by itself.
  */

@@ -290,7 +290,7 @@ server_of(struct slice url)
     return split_last(url, is_unix ? '?' : '/', &server, &db) && server.p[server.n - 1] != '/' ? server : url;
 }
 
-/* URL,URL,URL: each server once, because a server that is named twice would vote twice. */
+/* URL,URL,URL: each server once, because the second node of a server that is named twice would have no vote. */
 static bool
 check_quorum_url(struct slice text, struct buf *why)
 {

@@ -2,7 +2,8 @@
  * conf_keys.c -- the rows of keys.def and the types of their values.
  *
  * Owns what is the same for every key: text to field, field to text, ranges, defaults, equality. A type is a row of
- * `types`; nothing here knows a key by its name, but for the sections `locks` and `rules`.
+ * `types`; no key is known here by its name, but the sections `locks` and `rules` are, and that the file of a secret is
+ * named by the key NAME_file.
  */
 #include "conf/conf_keys.h"
 

@@ -99,7 +99,7 @@ bool conf_key_set(const struct conf_key *k, void *field, struct slice text, stru
 /* "a duration such as 30s (1s to 24h)" */
 void conf_key_expects(const struct conf_key *k, struct buf *out);
 
-/* Only the range: "1s to 24h", "one of ..."; nothing where every value will do. */
+/* Only the range: "1s to 24h", "one of ...", "text of up to 128 bytes", "list"; of sections and rules nothing. */
 void conf_key_range(const struct conf_key *k, struct buf *out);
 
 /* Sets the default. */

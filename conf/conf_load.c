@@ -119,7 +119,7 @@ fail:
     return -1;
 }
 
-/* A password from its file: the contents without the newline at the end. */
+/* A password from its file: the contents without the end of the last line (LF, CR LF or CR). */
 static bool
 read_secret(const char *path, char text[SECRET_BYTES_MAX + 1], size_t *n, struct buf *why)
 {
@@ -287,7 +287,10 @@ why_no_tls(const char *url)
                                            : "redis.url has no node with TLS";
 }
 
-/* Refuses keys of TLS if a connection would be without TLS: the password would go to any listener on the way. */
+/*
+ * Refuses keys of TLS if a connection would be without TLS: the password would go to any listener on the way. Of a URL
+ * from the command line nothing is refused, see conf_load().
+ */
 static void
 check_tls(struct loader *ld)
 {

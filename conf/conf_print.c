@@ -78,7 +78,7 @@ add_value(struct buf *out, const struct conf_key *k, const void *field, bool fro
     buf_fini(&text);
 }
 
-/* `name: value`, and behind it `# label otherwise`, even if both are the same; not if `otherwise` is NULL. */
+/* `name: value`, and the comment `# label VALUE` with the value of `otherwise`; no comment if that is NULL. */
 static void
 add_line(struct buf *out, const char *indent, const struct conf_key *k, const void *field, bool from_file,
          const char *label, const void *otherwise)

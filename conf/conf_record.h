@@ -1,6 +1,6 @@
 /*
- * conf_record.h -- the configuration as a record, one field for each key of keys.def. How it is loaded and asked is in
- * conf.h.
+ * conf_record.h -- the configuration as a record, one field for each key of keys.def. How it is loaded and queried is
+ * in conf.h.
  */
 #ifndef RLOCKD_CONF_CONF_RECORD_H
 #define RLOCKD_CONF_CONF_RECORD_H
@@ -28,7 +28,7 @@ struct conf_locks {
     const char *key;    /* how the Redis key is made: "{name}" stands for prefix + name */
     const char *prefix; /* put before the name in the key */
     int64_t limit;      /* permits of a semaphore; other kinds ignore it */
-    int64_t waiters;    /* waiters on one name; 0 = limits.waiters only */
+    int64_t waiters;    /* the most waiting requests for one name; 0 = no such limit */
     int64_t replicas;   /* the replicas that must acknowledge a grant; 0 = none */
     enum conf_foreign foreign; /* what to do where the key is of another kind */
     bool tracking;      /* wake-ups by client-side caching as well */
@@ -66,7 +66,7 @@ struct conf {
     int64_t handoff_max, handoff_time_us;
     int64_t spin_us;
     int64_t deadlock_us; /* a wait older than that asks other daemons about deadlocks; 0 = never */
-    int64_t max_poll_us; /* the longest time between two attempts of a waiter */
+    int64_t max_poll_us; /* the longest time between two attempts for a lock that is taken elsewhere */
 
     int64_t limit_sessions, limit_waiters, limit_session_waiters;
     int64_t limit_total_locks, limit_user_share;
@@ -78,10 +78,10 @@ struct conf {
     char *auth_password, *auth_admin_password;                  /* NULL = none; *_file are read at load */
     char *auth_password_file, *auth_admin_password_file;
     bool protected_mode; /* without a password TCP is for this host alone, and never for an admin */
-    bool auth_unix;                                             /* Unix sockets too must AUTH */
+    bool auth_unix;                                             /* a Unix socket gives no role by itself, see roles.c */
     int64_t auth_timeout_us, auth_bytes;                        /* what an unauthenticated connection may take */
 
-    int64_t dead_peer_us;  /* a TCP peer that is silent for so long is gone */
+    int64_t dead_peer_us;  /* a TCP peer that is silent, or a client that does not read, for so long is gone */
     bool dead_process;     /* a peer on a Unix socket is gone with its process */
     int64_t drain_us;      /* after TERM: what holders have to finish */
     int64_t socket_mode;   /* of Unix sockets, 0660 */
