@@ -11,7 +11,7 @@ enum command_role { ROLE_ANY, ROLE_CLIENT, ROLE_ADMIN };
 
 /*
  * NOW: the command runs when it is read; TURN: when all earlier requests of its connection are answered; OWNER: through
- * the core, in the order of its owner's requests.
+ * the core, in the order of its owner's requests (DEL, and a script of the drop-in, wait for their turn before that).
  */
 enum command_when { WHEN_NOW, WHEN_TURN, WHEN_OWNER };
 

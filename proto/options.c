@@ -1,12 +1,12 @@
 /*
  * options.c -- the words of LOCK, UNLOCK, RENEW, CANCEL, MLOCK and MUNLOCK as a struct.
  *
- * Owns the table of options: which commands take a word, whether a value follows, and what it means. Refuses everything
- * that is not in the table, and everything twice; nothing is guessed and nothing ignored. The struct is whole only when
- * options_parse returns true.
+ * Owns the table of options: which commands take a word, whether a value follows, and what it means. Refuses words that
+ * are not in the table, and an option that is given twice; ignores none. The struct is whole only when options_parse
+ * returns true.
  *
  * The first words of a command are positional: the name, then (RENEW) a duration; those of an M command are a count and
- * so many names.
+ * that many names.
  */
 #include "proto/options.h"
 
@@ -292,7 +292,7 @@ find_option(enum command_id cmd, struct slice word)
     return NULL;
 }
 
-/* Other names for options: of Redis, of its lock libraries, and guesses. */
+/* Words that clients may take for options of ours, from Redis and its lock libraries: the error names the right one. */
 static const struct {
     const char *word, *ours;
 } elsewhere[] = {

@@ -24,7 +24,7 @@ struct reader_limits {
 };
 
 struct reader {
-    struct buf in;               /* bytes that came and are not consumed yet */
+    struct buf in;               /* bytes that came; those before `at` are consumed */
     bool lent;                   /* ... in memory that is not ours */
     size_t at;                   /* start of the current request in `in` */
     size_t scanned;              /* looked at so far, so that 1 byte at a time stays linear */
