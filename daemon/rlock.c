@@ -1,7 +1,7 @@
 /*
  * rlock.c -- the command line: options, and the verbs that send one request and print the reply.
  *
- * Sees base and proto only: it is a client like any other and proves that the wire is enough.
+ * Sees nothing of the daemon but daemon/base: it is a client like any other and proves that the protocol is enough.
  */
 #include "daemon/rlock.h"
 

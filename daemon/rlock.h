@@ -11,7 +11,7 @@
 
 enum rlock_exit {
     RLOCK_USAGE = 64,       /* the command line is wrong, or the daemon has refused the request as wrong */
-    RLOCK_UNREACHABLE = 69, /* no daemon, or one that cannot grant now */
+    RLOCK_UNREACHABLE = 69, /* no daemon answers, or it refuses */
     RLOCK_NO_MEMORY = 71,   /* an allocation has failed (MEMORY_STATUS of daemon/base/memory.h) */
     RLOCK_BUSY = 75,        /* not granted in time */
     RLOCK_LOST = 79,        /* the lock was lost while the command ran */
@@ -37,7 +37,8 @@ struct rlock_run {
     int64_t kill_after_us; /* between TERM and KILL when the lock is lost */
     char **command;        /* ends with NULL */
     const char *owner;     /* the owner; drawn by rlock_run() */
-    bool *inner_returned;  /* shared by all three processes: rlock_inner() has returned, so the lock is given back */
+    bool *inner_returned;  /* shared by all three processes: rlock_inner() has returned and given the lock back, or the
+                              keeper does that; no other process has to */
     char *title;           /* the words of the command line, which ps shows; the strings above may point there */
     size_t title_bytes;
 };

@@ -8,7 +8,7 @@
  *     owner_grace_us after the last moment of a connection, at the latest: the owner keeps the lock until then.
  * I3  If this process dies, the kernel kills the command (PDEATHSIG), and the guard or the keeper (rlock_guard.c) all
  *     that is left of it, before the lock is released. If the guard or the keeper dies, this process does the same.
- * I4  No descriptor of this process is open in the command, which therefore cannot keep the lock by living on.
+ * I4  No descriptor that rlock has opened is open in the command, which therefore cannot keep the lock by living on.
  */
 #include "daemon/rlock.h"
 
@@ -38,7 +38,7 @@
  */
 static const int forwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP};
 
-/* nohup, and a shell that starts a background job, ignore signals. A blocked one arrives all the same. */
+/* nohup, and a shell that starts a background job, ignore signals. Such a signal is still queued if it is blocked. */
 static bool
 is_ignored(int sig)
 {

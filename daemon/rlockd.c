@@ -1,7 +1,7 @@
 /*
- * rlockd.c -- the lock manager's process: options, config, the house, signals, systemd, the loop.
+ * rlockd.c -- the lock manager's process: options, configuration, start and end, signals, systemd, the loop.
  *
- * Owns everything that lives as long as the process, and takes it down in the opposite order. Knows nothing of locks.
+ * Owns everything that lives as long as the process. Knows nothing of single locks, only their totals.
  * One thread: the loop turns, then the engine ends its turn, then after_turn() checks whether the process enters its
  * next phase.
  */
@@ -322,7 +322,7 @@ after_turn(struct process *p)
     }
 }
 
-/* ---- building the house ---- */
+/* ---- the start, and the end ---- */
 
 static bool
 fatal(struct process *p, const char *what, const char *error)

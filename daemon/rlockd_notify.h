@@ -7,7 +7,7 @@
 #include "daemon/serve/engine_record.h"
 
 struct notify {
-    struct event *tick; /* owned; NULL: no NOTIFY_SOCKET */
+    struct event *tick; /* owned; NULL: neither NOTIFY_SOCKET nor a watchdog */
     bool due;           /* the tick has come: messages leave after the turn */
     bool watchdog;      /* systemd expects WATCHDOG messages */
     char status[160];   /* the status that was sent last */

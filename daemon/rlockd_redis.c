@@ -48,8 +48,9 @@ choose_run_dir(const struct conf *cf, char dir[256])
 
 /*
  * The name of the embedded Redis's socket contains that of the daemon's Unix socket: NAME.sock gives redis-NAME, and a
- * NAME without this end gives redis.NAME. Only rlockd.sock gives `redis`. So daemons in one directory have different
- * ones, and the next daemon at the same socket is refused while the Redis of the former one still runs.
+ * NAME without this end gives redis.NAME. Only rlockd.sock, or no Unix socket at all, gives `redis`. So daemons with
+ * Unix sockets in one directory have different ones, and the next daemon at the same socket is refused while the Redis
+ * of the former one still runs. Of daemons without a Unix socket only one can use the directory.
  */
 static void
 choose_name(const struct conf *cf, char name[128])

@@ -14,7 +14,7 @@
 
 struct sockets {
     struct listening open[OPTIONS_LISTEN_MAX];
-    struct listener *served[OPTIONS_LISTEN_MAX]; /* of the first served_n of `open`: only their addresses still count */
+    struct listener *served[OPTIONS_LISTEN_MAX]; /* [i] serves open[i]; of that sockets_allowed() still reads addr */
     size_t open_n, served_n;
     bool passed;   /* systemd has passed these sockets, and keeps them open */
     struct listening http_open;
