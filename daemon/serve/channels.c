@@ -1,7 +1,7 @@
 /*
  * channels.c -- events for sessions that subscribed to a channel.
  *
- * Clients decide how many sessions subscribe to a channel, so one turn of the loop sends to TURN_SUBS of them at most.
+ * Clients decide how many sessions subscribe to a channel, so one turn of the loop sends to about TURN_SUBS of them.
  * A channel lags while some sessions have not got an event yet: it keeps that event and the later ones, and sends them
  * in the next turns, to VISIT_SUBS sessions at a time, in turn with other lagging channels. A new event of a channel
  * that does not lag goes to AT_ONCE sessions in any case, so a channel with few subscribers does not wait for one with

@@ -7,7 +7,7 @@
 
 #include "daemon/base/memory.h"
 
-/* A chunk of this size is full: with one value more, of usual length, it fits into a block of 64 or 256 KiB. */
+/* From this size on a chunk is full: even with one more value of usual length it fits into 64 or 256 KiB. */
 enum { FIRST_BYTES = 62 * 1024, MORE_BYTES = 248 * 1024 };
 
 struct chunk {

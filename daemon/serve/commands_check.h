@@ -31,8 +31,8 @@ enum cmd_result command_run_subcommand(struct cmd *c, const struct subcommand *r
 void command_refuse_subcommand(struct cmd *c);
 
 /*
- * Counts and logs the refusal of a command of Redis that rlockd does not have: the client may have been pointed here by
- * mistake. `command`: its first word; `reason`: as in the reply, of any bytes and length.
+ * Counts and logs the refusal of a command, or of an option or a script, that rlockd does not have: the client may have
+ * been pointed here by mistake. `command`: its first word; `reason`: as in the reply, of any bytes and length.
  */
 void command_note_refusal(struct session *s, struct slice command, const char *reason);
 

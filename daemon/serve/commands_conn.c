@@ -2,7 +2,8 @@
  * commands_conn.c -- a connection's own affairs: its identity, its version of RESP, its health.
  *
  * Owns authentication. Answers in the words of Redis 7, which client libraries match. Invariant: comparing a password
- * takes a time that does not depend on how much of it was right, and no password of a client is kept afterwards.
+ * takes a time that does not depend on how much of it was right, and no record keeps the password of a client (buffers
+ * that are freed are not wiped).
  */
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 /*
  * commands_list.c -- LOCKS, WAITERS, SESSIONS: arrays of maps, made in slices.
  *
- * Owns the rows of such a reply, in chunks, until all are made: their number stands in front of them. show.c describes
- * the records themselves.
+ * Owns the rows of such a reply, in chunks, until all are made, because their number is sent before them. show.c
+ * describes the records themselves.
  */
 #include "daemon/serve/commands.h"
 

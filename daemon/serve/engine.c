@@ -1,5 +1,5 @@
 /*
- * engine.c -- the middle of the house: sessions on one side, core and backend on the other.
+ * engine.c -- the engine: it connects the sessions with the core, and the core with the backend.
  *
  * Owns the core, the backend, the sessions' lists and the one timer. Does not read, write or parse. All times are
  * clock_now_us(). What a turn of the loop does, and in which order, is in turn.c.

@@ -1,11 +1,12 @@
 /*
- * engine.h -- the middle of the house: sessions on one side, core and backend on the other.
+ * engine.h -- the engine: it connects the sessions with the core, and the core with the backend.
  *
  * A turn of the loop: libevent reports what is ready; sessions are only marked, the backend reads and posts outcomes.
- * engine_turn() then reads the sessions and runs their requests, flushes the backend, lets each session write at most
- * once, and frees the sessions that have ended. Each request and each outcome becomes one core_step() at once, whose
- * actions are only *noted* (an operation in the backend's batch, a reply in its slot, news in the outboxes). So nothing
- * re-enters: a sink never steps, a step never writes a socket.
+ * engine_turn() then reads the sessions and runs their requests, flushes the backend, lets sessions write (a second
+ * time if the turn of another session to write has caused a reply to it), and frees the sessions that have ended. Each
+ * request and each outcome becomes one core_step() at once, whose actions are only *noted* (an operation in the
+ * backend's batch, a reply in its slot, news in the outboxes). So nothing re-enters: a sink never steps, a step never
+ * writes a socket.
  */
 
 /*

@@ -233,7 +233,7 @@ split_host(const char *text, char host[256], char port[16])
     return true;
 }
 
-/* Listens at the first address of the family that lets it. -1: errno, which stays if there is no such address. */
+/* Listens at the first address of the family that can be bound. -1: errno, which stays as it was without an address. */
 static int
 listen_in_family(const struct addrinfo *ai, int family, bool both)
 {

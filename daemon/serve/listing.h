@@ -1,10 +1,10 @@
 /*
  * listing.h -- long replies, made in slices: LOCKS over a million names must not stop the loop.
  *
- * A listing is work that looks at a few records at a time. If it fits into the time that this turn has left for
- * listings, it is answered at once; else the request's slot waits, and the listing goes on in the next turns, in turn
- * with those of other sessions. A session has one at a time, because these commands run as the oldest request. It is no
- * snapshot: records come and go meanwhile, and each row shows its own moment.
+ * A listing is work that looks at a few records at a time. If no other listing waits, and it fits into the time that
+ * this turn has left for listings, it is answered at once; else the request's slot waits, and the listing goes on in
+ * the next turns, in turn with those of other sessions. A session has one at a time, because these commands run as the
+ * oldest request. It is no snapshot: records come and go meanwhile, and each row shows its own moment.
  */
 #ifndef RLOCKD_SERVE_LISTING_H
 #define RLOCKD_SERVE_LISTING_H

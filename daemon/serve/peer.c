@@ -103,7 +103,7 @@ set_options(const struct session *s, const struct option *o, size_t n)
     }
 }
 
-/* A TCP peer that has vanished is found within dead_peer. */
+/* A TCP peer that has vanished is found within dead_peer, or up to a second later: keepalive counts whole seconds. */
 static void
 set_dead_peer(const struct session *s)
 {

@@ -1,8 +1,8 @@
 /*
  * show.c -- the state for programs: the fields of a lock, a waiter, a holder, a session.
  *
- * LOCKS, WAITERS, SESSIONS (commands_list.c), LOCKINFO and INFO's tables are made of these. An unknown value is null,
- * never a made-up number.
+ * LOCKS, WAITERS, SESSIONS (commands_list.c), LOCKINFO and INFO's tables are made of these. An unknown value is null.
+ * Of a lock that no owner here holds, `holds` and `held_ms` are 0.
  */
 #include "daemon/serve/show.h"
 

@@ -300,8 +300,8 @@ run_unfinished(struct engine *e)
 }
 
 /*
- * After what is due, what lags, and listings, a turn has three passes. Input is read: of sessions with new input, then
- * of those that were cut short. Then the calls leave for Redis, and while Redis runs them, the replies are written.
+ * First come deadlines, events that lag, and listings. Then input is read: of sessions with new input, then of those
+ * that were cut short. Then the calls leave for Redis, and while Redis runs them, the replies are written.
  */
 bool
 engine_turn(struct engine *e)
