@@ -2,7 +2,7 @@
  * clock.h -- the time; only clock.c asks the kernel for it.
  *
  * Everything about leases uses clock_now_us(): CLOCK_BOOTTIME, which counts suspend and is never stepped. Wall time is
- * for people only: in logs, and for the days that a certificate has left.
+ * for people only: in MONITOR, and for the days that a certificate has left.
  */
 #ifndef RLOCKD_BASE_CLOCK_H
 #define RLOCKD_BASE_CLOCK_H
@@ -16,7 +16,7 @@
 /* Microseconds of CLOCK_BOOTTIME. */
 int64_t clock_now_us(void);
 
-/* Microseconds of CLOCK_REALTIME; for print and certificates, never for a decision about a lock. */
+/* Microseconds of CLOCK_REALTIME; for MONITOR and certificates, never for a decision about a lock. */
 int64_t clock_wall_us(void);
 
 #ifdef RLOCKD_TEST_CLOCK

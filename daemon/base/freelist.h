@@ -3,9 +3,9 @@
  * cost a call of the allocator.
  *
  * Sizes are rounded as by malloc, so a record takes no more memory than malloc's. Each of the 65 size classes keeps 128
- * records, and all classes together 4 MiB more: 8.2 MiB at most, until freelist_clear(). Records above 1 KiB are not
- * kept. Under AddressSanitizer no record is kept, so that uses after free are found, and the size that is given back is
- * checked. valgrind finds neither.
+ * records, and all classes together 4 MiB more: 8.2 MiB at most, until freelist_clear(). Records above 1,032 bytes are
+ * not kept. Under AddressSanitizer no record is kept, so that uses after free are found, and the size that is given
+ * back is checked. valgrind finds neither.
  */
 #ifndef RLOCKD_BASE_FREELIST_H
 #define RLOCKD_BASE_FREELIST_H

@@ -4,8 +4,8 @@
  *
  * Clients choose pattern and name, so no pair may be slow (fnmatch(3) promises no bound). No recursion, no
  * backtracking: each element of the pattern is read once and costs name / 64 steps; a set costs at most one step for
- * each byte of the name. So the slowest pair of a pattern and a name of 512 bytes takes a few microseconds, or some
- * tens if the pattern is all sets.
+ * each byte of the name, and one for each byte value in its ranges. So the slowest pair of a pattern and a name of 512
+ * bytes takes some microseconds, or about a hundred if the pattern is all sets.
  */
 #ifndef RLOCKD_BASE_GLOB_H
 #define RLOCKD_BASE_GLOB_H
