@@ -19,8 +19,8 @@
 
 /*
  * A1  Claims that ask together are the first ones in the queue that have requests, in its order, and Redis runs their
- *     attempts in that order. A claim that comes later, or has room only later, does not ask before all of these are
- *     answered: otherwise Redis could grant it what it has just refused to a claim in front of it.
+ *     attempts in that order. A claim that comes, or has room, in a later turn only does not ask before all of these
+ *     are answered: otherwise Redis could grant it what it has just refused to a claim in front of it.
  * A2  No claim asks beside an attempt for an exclusive hold (a permit is none), or for a ticket. None asks behind a
  *     claim that waits for an exclusive hold, except for a ticket: a claim without one asks for it wherever it is.
  * A3  Several ask together only while no answer has shown that there is no room: after a failed attempt only the first
@@ -39,7 +39,7 @@
  *     to show first whether they still wait. For kinds with a queue in Redis, or whose expiry alone proves ownership,
  *     no attempt is sent behind any release.
  * A7  A claim whose grant too few replicas have acknowledged is the first in the queue again when that grant is given
- *     back. Until then no claim asks: otherwise others would overtake this one while it cannot ask.
+ *     back. Until then no claim asks, except for a ticket: otherwise others would overtake it while it cannot ask.
  */
 
 /* The first claim in the queue that has waiters and no ticket: it asks for a ticket, whoever holds the lock. */

@@ -48,7 +48,7 @@ struct queue {
     uint64_t break_op;
     struct job break_job;   /* the name was broken, and some former holders are still on lock.holders: */
     uint64_t broken_token;  /* ... those with a smaller token than this */
-    struct timer timer;     /* armed to retry_us while a request waits; without claims, to yield_until_us */
+    struct timer timer;     /* armed to retry_us while a request waits for that; without claims, to yield_until_us */
     uint32_t waiting_n;     /* LOCK requests that wait for it ... */
     uint32_t blocking_n;    /* ... and of them, those that are `blocking` */
     uint32_t trying_n;      /* claims TRYING */
@@ -67,7 +67,7 @@ struct queue {
     uint8_t replicas, replicas_wanted; /* NO_REPLICAS: how many had acknowledged it, of how many */
     uint64_t sent_turn;     /* in which the attempts under way were sent */
     uint64_t watch_owner;   /* kinds with tickets: the owner whose own channel is watched; 0 = none */
-    int64_t retry_us;       /* no attempt before it */
+    int64_t retry_us;       /* no attempt before it, but for a ticket: attempts_advance() */
     int64_t taken_until_us; /* held elsewhere, until then if it is not renewed; 0 = no remote holder is known */
     int64_t yield_until_us; /* the lock is left to remote waiters until then */
     struct graph_mark mark[GRAPHS];
