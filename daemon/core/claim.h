@@ -96,8 +96,8 @@ struct claim {
     };
     int64_t lease_us;       /* of the watchdog, or the last explicit one */
     int64_t renew_us;       /* HELD with watchdog, QUEUED with a ticket: next renewal */
-    int64_t retry_us;       /* HELD, RELEASING: the next operation is not sent before it; 0 = no such time. LOST: the
-                               loss expires then */
+    int64_t retry_us;       /* RELEASING: when the release is sent; HELD: when its requests are served again, unless
+                               another one comes first; 0 = no such time. LOST: when the loss expires */
     struct uncertain uncertain;
     int64_t expiry_ms;      /* when Redis drops the key, by its clock, ms */
     int64_t expiry_learned_us; /* when Redis reported it */

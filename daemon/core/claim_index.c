@@ -4,8 +4,9 @@
  * X1  A claim is in core.claims by its id. One of a kind that several may hold is in core.tokens as well, by its token;
  *     by its id while it has none.
  * X2  Each permit is in the set of its owner and its lock (core.permit_sets): HELD in `held`, which is in the order of
- *     tokens, and in `ends`; else in `others`. So however many permits of a name one owner has, a LOCK or UNLOCK looks
- *     only at those that the owner waits for or is giving back.
+ *     tokens, and in `ends`; else in `others`. So however many permits of a name one owner holds, a LOCK or UNLOCK
+ *     looks only at those that it waits for, gives back or has lost; at all of them while ended leases, or a BREAK, are
+ *     still to be worked off: permit_set_held_beside().
  */
 #include "daemon/core/claim_index.h"
 
@@ -403,7 +404,7 @@ claim_by_token(const struct core *c, const struct lock *l, uint64_t token)
         }
         return NULL;
     }
-    /* one holder, and claims whose losses are still to be reported */
+    /* one holder; in `rest` what is given back or lost, and claims whose owners have to finish other requests first */
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         list_for_each_safe(pos, nxt, lists[i])
         {

@@ -38,7 +38,7 @@ void permit_set_swapped(struct claim *a, struct claim *b); /* two claims have ex
 void permit_set_deadline(struct claim *cl); /* HELD: the deadline may have changed */
 /*
  * Iterates over the claims of one owner on one lock (one at most, except of kinds with permits), on the shorter of both
- * lists: a hot name has many claims, but then their owners have few. The caller may move the claim that
+ * lists: a hot name has many claims, but most owners have few. The caller may move the claim that
  * claim_iter_next() has returned, and no other.
  */
 struct claim_iter {
