@@ -75,7 +75,7 @@ break_suspect(struct core *c, struct lock *l)
         trying -= cl->state == CLAIM_TRYING;
         /*
          * A claim that is not TRYING loses the mark with its next attempt. With tickets no claim is marked: an OK uses
-         * the ticket up, so no second attempt may follow it.
+         * the ticket up, so no second attempt may follow it. If its grant is gone the first renewal finds out.
          */
         uncertain_set_broken(cl, !policy(l)->tickets);
     }

@@ -21,7 +21,7 @@ void op_renew_in_turn(struct core *c, struct claim *cl); /* renews as soon as th
 void op_release(struct core *c, struct claim *cl, struct request *r); /* r: the UNLOCK that asks for it, or NULL */
 void op_abandon(struct core *c, struct claim *cl); /* ignores the outcome of the operation in flight */
 void op_reclaim_holds(struct core *c, struct claim *cl, bool shared); /* reclaims holds that Redis may have lost */
-/* a request waits: releases that wait for their turn in a window leave now */
+/* a request waits: releases that wait for their turn in a window leave now, if they are among the first claims */
 void op_send_releases(struct core *c, struct lock *l);
 void op_begin(struct core *c, struct claim *cl, enum core_action_type verb, uint32_t holds, bool shared,
               int64_t lease_us, struct request *r); /* for a claim TRYING, HELD or RELEASING */

@@ -11,9 +11,9 @@
 #include "daemon/core/state.h"
 
 /*
- * The first claim in the queue that has requests. Positions that are kept without a request are skipped, at most
- * POSITIONS_KEPT_MAX of them; if no request waits, they are not looked at: a client that polls with ever new owners
- * leaves one position with each request.
+ * The first claim in the queue that has requests. Positions that are kept without a request are skipped: at most
+ * POSITIONS_KEPT_MAX of them, and after a restart all that were restored. If no request waits, they are not looked at:
+ * a client that polls with ever new owners leaves one position with each request.
  */
 struct claim *
 lock_next_claim(const struct lock *l)
@@ -34,7 +34,10 @@ lock_next_claim(const struct lock *l)
     return NULL;
 }
 
-/* Whether the first claim in this state (there is one) is exclusive. (An exclusive holder is the only one.) */
+/*
+ * Whether the first claim in this state (there is one) is exclusive. (An exclusive holder is the only one. A claim that
+ * is RELEASING what an attempt may have got counts as shared: an attempt beside it is TAKEN at worst.)
+ */
 static bool
 is_exclusive(const struct list *list, unsigned state)
 {

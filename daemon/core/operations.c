@@ -270,7 +270,10 @@ op_release(struct core *c, struct claim *cl, struct request *r)
     dirty_mark_lock(c, cl->lock); /* the next attempt may be sent behind this release (A6) */
 }
 
-/* Looks at the first few claims only: any permit that comes back serves the waiter. */
+/*
+ * Looks at the first few claims only: any permit that comes back serves the waiter. A release behind very many claims
+ * of other states keeps its turn in the window.
+ */
 void
 op_send_releases(struct core *c, struct lock *l)
 {

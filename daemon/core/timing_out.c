@@ -47,9 +47,9 @@ is_waited_in(const struct claim *cl)
 
 /*
  * Whether more than an operation in flight stands between a LOCK that does not want to wait and its grant. Behind
- * more than NOWAIT_BEHIND_MAX claims the answer is yes: to examine each would cost the square of their number. If no
- * other request wants to wait, the other claims in the queue are positions that are kept without a request, and are
- * not in the way.
+ * more than NOWAIT_BEHIND_MAX claims (16 times as many where several owners may hold the lock) the answer is yes: to
+ * examine each would cost the square of their number. If no other request wants to wait, the other claims in the queue
+ * are positions that are kept without a request, and are not in the way.
  */
 static bool
 is_busy_for(const struct core *c, const struct request *r)
