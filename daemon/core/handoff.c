@@ -33,8 +33,9 @@
 #include "daemon/core/uncertain_notes.h"
 
 /*
- * H1  A claim is handed over only if nothing about it is uncertain: no operation is in flight, and none may still run.
- *     A renewal may be in flight if the watchdog renews the next owner's lease, too: it only prolongs the lease.
+ * H1  A claim is handed over only while no operation is in flight, and none may still run that takes or shortens
+ *     something. A renewal may be in flight if the watchdog renews the next owner's lease, too, and an unanswered
+ *     re-entry may still run: both only prolong the lease.
  * H2  The new holder receives no deadline after the one that Redis has confirmed.
  * H3  Tokens rise: Redis has reserved as many as a cohort may use (claim.reserve), and gives them to no other claim.
  *     Where there are permits, the reserve of the newest grant is used, and only while all permits are held here and
@@ -96,7 +97,7 @@ is_movable(const struct claim *cl)
     return n >= 0 && (uint32_t)(n + count_out_of_order(cl)) == cl->refs;
 }
 
-/* No command that was sent for the claim can still change what Redis has of it, except a renewal: see H1. */
+/* No command that was sent for the claim can still take something from it, or shorten its lease: H1. */
 static bool
 is_settled(const struct core *c, const struct claim *cl)
 {
