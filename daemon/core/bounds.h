@@ -37,7 +37,7 @@ enum {
     WINDOW_MAX = 8 * 1024,       /* operations of one sort in flight at a time, at most ... */
     WINDOW_US = 100,             /* ... and no more than Redis answers in time if it needs so long for each */
     WINDOW_BACKGROUND_PART = 8,  /* ... of releases that no request waits for, an eighth */
-    DOMAIN_REVIEW_BITS = 3,
+    DOMAIN_REVIEW_BITS = 3,      /* of the number of a domain's review: it wraps around, see epochs.c */
     REVIEW_LOST = 1,             /* Redis may have lost what it had; */
     REVIEW_SUSPECT = 2,          /* a clock has jumped, or another daemon broke the name: the hold may be gone */
     UNREPORTED_OWNER_MAX = 1024, /* unreported losses of one owner, see end_loss_unreported() ... */

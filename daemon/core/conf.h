@@ -23,8 +23,8 @@ struct core_conf {
     uint64_t total_locks_max; /* ... by all; 0 = no bound */
     uint32_t user_percent;   /* of waiters_max and total_locks_max; see core_share_has_room() */
     uint32_t window;         /* operations of one sort in flight, see window.c; 0 = as many as Redis answers in time */
-    uint32_t slice;          /* the most records that jobs look at in one turn, and the most timers that fire in it; 0 =
-                                no bound */
+    uint32_t slice;          /* in one turn, each at most: records that jobs look at, timers that fire, claims that get
+                                their turn in a window; 0 = no bound */
     uint32_t search_steps;   /* records that a search for deadlocks looks at in one step, for tests; 0 = the bounds of
                                 deadlock.c */
     uint32_t domains;        /* sets of data in Redis of which each may be lost by itself; 0 = one. Never changes */

@@ -59,7 +59,8 @@
  *     first one here is the first one of this daemon in Redis's queue.
  * I12 Only claims that are HELD have something to verify (uncertain.verify), and each of these has an operation in
  *     flight or its timer armed.
- * I13 The checkpoint of a claim (checkpoints.c) equals the claim, and was stored before Redis can be asked for it.
+ * I13 The checkpoint of a claim (checkpoints.c) equals the claim, and was stored before Redis can be asked for it. (Of
+ *     an owner that has ended it equals the claim once the owner's job has reached that.)
  * I14 Each window (window.c) has at most window_size() operations in flight, not counting the renewals with which the
  *     lease of an MLOCK begins (lease_begins()); a claim waits for its turn only while the window is full, or until its
  *     slice comes (I17).

@@ -40,7 +40,8 @@
 enum {
     SEARCH_STEPS = 512,  /* records looked at within one event */
     OLD_WAIT_STEPS = 64, /* ... when a wait has become old */
-    OLD_WAITS_MAX = 16,  /* searches for old waits in one slice; each looks at OLD_WAIT_STEPS records */
+    OLD_WAITS_MAX = 16,  /* searches for old waits in one slice; each looks at OLD_WAIT_STEPS records, and before that
+                            at the claims of its owner, up to the first that is held */
     JOB_STEPS = 4096,    /* records looked at in one slice of the job: about half a millisecond */
     NOW_MAX = 8 * 1024,  /* ... before a cycle is answered, in one step: D1 */
     MEMORY_OWNERS_MAX = 4096, /* owners for which the job keeps its memory */

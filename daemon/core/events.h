@@ -26,8 +26,8 @@ enum core_event_type {
     CORE_BREAK,    /* take the name from its holders */
     CORE_CANCEL,   /* end the owner's waits for the name; the answer is LEFT with their number; cancel.c */
     CORE_USE,      /* the session uses the owner, if there is one of that name; no answer */
-    CORE_CROWDED,  /* the session has as many requests unanswered as it may: the oldest is refused if it waits and the
-                      session acts for named owners, too */
+    CORE_CROWDED,  /* the session has as many requests unanswered as it may: the oldest is refused if it waits, or has
+                      not begun, and the session acts for named owners, too */
     CORE_EOF,      /* the session sends nothing more: its waits end */
     CORE_UNREACHABLE, /* no answer reaches the session any more: its own owner releases all once its requests end */
     CORE_SESSION_GONE, /* the session has ended */
@@ -71,7 +71,7 @@ struct core_request {
 enum core_outcome {
     CORE_OK,
     CORE_TAKEN,   /* held elsewhere: pttl_us */
-    CORE_GONE_IN_REDIS, /* EXTEND, RELEASE: Redis does not have this claim (any more) */
+    CORE_GONE_IN_REDIS, /* EXTEND, RELEASE, ACQUIRE with `reentry`: Redis does not have this claim (any more) */
     CORE_UNKNOWN, /* may have run, may yet run until guard_us */
     CORE_DOWN,    /* has not run and will not; ask again later. (On nodes of a quorum it may have run: the backend
                      releases what an attempt took there; for a RENEW see deadline_max_us) */

@@ -55,7 +55,7 @@ bool owner_release_next(struct core *c, struct owner *o); /* gives one of its cl
 void owner_timer(struct core *c, struct owner *o);
 void owner_advance(struct core *c, struct owner *o);
 void core_session_eof(struct core *c, struct core_session *s);
-/* refuses its oldest request, if that waits and the session acts for named owners, too */
+/* refuses its oldest request, if that waits, or has not begun, and the session acts for named owners, too */
 void core_session_crowded(struct core *c, const struct core_session *s, uint64_t id);
 void core_session_unreachable(struct core *c, struct core_session *s);
 void core_session_gone(struct core *c, struct core_session *s);
