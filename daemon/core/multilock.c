@@ -3,8 +3,8 @@
  *
  * A multilock makes one LOCK (UNLOCK, RENEW) for each name, in its owner's order, and collects their answers instead of
  * sending them: waiting, limits, deadlocks and leases are those of single requests. MLOCK asks for its names in the
- * order of their keys, the same for every MLOCK, so that two MLOCKs never wait for each other; the next name is
- * asked for when the one before is granted. A granted member stays, with its claim, until the last one is granted. When
+ * order of their keys, the same for every MLOCK: so two MLOCKs wait for each other only if their owners hold other
+ * names. The next name is asked for when the one before is granted. A granted member stays until the last one is. When
  * one fails, each granted member becomes a silent UNLOCK of its claim, and members that have not begun are dropped. A
  * LEASE begins for all names with the last grant; until then the watchdog renews the others.
  *

@@ -1,7 +1,7 @@
 /*
  * multilock_answers.c -- the answers of the members of a multilock, and the one answer made of them.
  *
- * What follows for the other members is done at the end of the step: multilocks_advance().
+ * What follows for the other members is done later in the step: multilocks_advance().
  */
 #include <stdlib.h>
 

@@ -3,8 +3,9 @@
  *
  * Sessions ended with their process: what they held, waited for or were about to get is released at once, by the
  * redis_owner they had, and each release is tried again like any other. Named owners have their owner grace: their
- * holds keep the token, and are renewed from now on; leases that ended meanwhile are reported as LOST; their positions
- * stay, before all new requests. The owner grace begins with the first process in which no session uses the owner.
+ * holds keep the token, and the watchdog renews its leases again; leases that ended meanwhile are reported as LOST;
+ * their positions stay, before all new requests. The owner grace begins with the first process in which no session uses
+ * the owner.
  *
  * Nothing is reported as held before Redis has confirmed it (reclaim.c): the name may have been broken, or the data
  * lost. The backend knows the epoch in which all holds were; if Redis is in another one now, a RECLAIM follows.
