@@ -12,7 +12,7 @@
 
 /*
  * Starts the Redis if the configuration asks for it, and puts its address into the configuration; else *e stays NULL.
- * False with a message in `error`; *e may be set even then.
+ * False with a message in `error`; *e is NULL then.
  */
 bool own_redis_start(struct embedded **e, struct conf *cf, const struct log *log, char error[160]);
 

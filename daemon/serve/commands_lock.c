@@ -2,7 +2,7 @@
  * commands_lock.c -- LOCK, UNLOCK, RENEW, CANCEL, MLOCK, MUNLOCK, BREAK.
  *
  * Owns the way from words to a core request; the way from a core reply to bytes is commands_reply.c's. Decides nothing
- * about locks: every answer but a syntax error is the core's. Invariant: a handler that stepped the core returns
+ * about locks: every answer but an -ERR is the core's. Invariant: a handler that stepped the core returns
  * CMD_LATER and has written nothing; the core's one reply reaches the slot by slots_begin_reply().
  *
  * This is the hot path: keys are built in engine.key, whose memory stays, and nothing is allocated for a request.

@@ -31,7 +31,7 @@
 /* The records that the core's jobs look at in one turn: about a millisecond. */
 #define SLICE 512
 
-/* ---- actions of the core: noted, never carried out inside the step ---- */
+/* ---- actions of the core: noted inside the step; only checkpoints are written at once, to mapped memory ---- */
 
 static void
 note_reply(struct engine *e, const struct core_reply *r)

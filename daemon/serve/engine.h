@@ -34,7 +34,7 @@ void engine_free(struct engine **e);
 /* Frees the sessions that have ended. */
 void engine_reap(struct engine *e);
 
-/* To be called after every event_base_loop(EVLOOP_ONCE). True: the next call must not block: there may be work. */
+/* To be called after every event_base_loop(EVLOOP_ONCE). True: the next of these must not block: there may be work. */
 bool engine_turn(struct engine *e);
 
 /*

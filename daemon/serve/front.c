@@ -40,7 +40,7 @@ shown_n(struct slice word)
 
 /* ---- words ---- */
 
-/* A whole number of units, 10 ms at least. Accepts what Redis would accept, though no lease is longer than 365 days. */
+/* A whole number of units, 10 ms at least. More than 365 days, which Redis accepts, are accepted as 365 days. */
 static bool
 read_time(struct slice word, int64_t unit_ms, int64_t *us)
 {

@@ -2,7 +2,7 @@
  * step.c -- one event into the core, and the rules of a name.
  *
  * On the lowest floor of the room: files of every floor may call it, and it calls none of them. Actions of the core go
- * to the sink of engine.c, which only notes them.
+ * to the sink of engine.c, which notes them.
  * ST1 The core is stepped only here, and never from inside a step.
  */
 #include <assert.h>
