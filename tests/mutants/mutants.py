@@ -4,8 +4,8 @@ Each row: its number (M: of other lock services), the story, the file, the funct
 C; "" is the whole file), the text that is there once, the text of the bug, and the catchers, the fastest first; for a
 bug in more than one place, the others as (file, function, old, new). Texts are compared as tokens: white space, line
 breaks and comments make no difference. They are as short as possible: the change, and the words that make it unique in
-its function. `texts.py` lists the rows that do not fit the sources any more. M20 (Redlock), M25 (TLS) and M11 (WAIT:
-R852) are about things that rlockd does not have; each is the nearest bug that rlockd can have.
+its function. `texts.py` lists the rows that do not fit the sources any more. M20 (Redlock), M25 (TLS) and M11 (WAIT)
+are the nearest bugs of an rlockd with one Redis, without TLS and WAIT; R852 is the bug of WAIT itself.
 """
 import backend
 import backend_cluster
