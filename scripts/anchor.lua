@@ -2,7 +2,7 @@
 -- slots; two of them decide (R1, R2, R4 to R7 of proto/SCRIPTS.md).
 --
 -- An anchor that may have lost data has a new birth. It registers daemons and takes in generations, but abstains until
--- each member that one of the other anchors knows has registered here, or its lease has ended.
+-- each member that one of the other anchors knows has registered here, or its lease has ended (without lists: R7).
 --
 -- Arguments, reply and keys: proto/SCRIPTS.md.
 local VOTES, ABSTAINS, WANTS, DUPLICATE = 1, 2, 3, 4

@@ -2,8 +2,8 @@
 --
 --   KEYS   rlock:clock, rlock:epoch, then the N keys
 --   ARGV   guard, floor, epoch, reserve, then the terms and the other parameters of each key
---   reply { TIME in us, then rows: outcome, a, b, number of successive names with the same three; then 1 if the
---          reserve was denied }
+--   reply { TIME in us, then rows: outcome, a, b, number of successive names with this answer (of granted names a rises
+--          by STEP from one to the next); then 1 if the reserve was denied }
 --
 -- Arguments, outcomes, and the rules of every verb (expiry, a full Redis, keys of others): proto/SCRIPTS.md.
 local OK, TAKEN, GONE, FOREIGN, FULL, STALE, GRACE = 1, 2, 3, 4, 5, 6, 7
@@ -63,7 +63,7 @@ local function text(number)
     return string.format('%.0f', number)
 end
 
--- Redisson's names of further keys of a lock: braces around the name, unless the name has a brace.
+-- Redisson's names of further keys of a lock: braces around the name, unless the name has an opening brace.
 local function prefixed(prefix, key)
     return prefix .. (key:find('{', 1, true) and ':' .. key or ':{' .. key .. '}')
 end

@@ -1,8 +1,8 @@
 -- membership.lua -- registers a daemon among the members, and answers whether this Redis still has its data.
 --
--- A daemon runs this script on every new connection and at every beat. If data may have been lost, a new epoch begins,
--- with a grace period: nothing is granted until each member that may hold a lock has reclaimed its locks, or has lost
--- them. If no epoch begins, the cost of a run does not depend on the number of members.
+-- A daemon runs this script on every new link of locks or renewals, and at every beat. If data may have been lost, a
+-- new epoch begins, with a grace period: nothing is granted until each member that may hold a lock has reclaimed its
+-- locks, or has lost them. If no epoch begins, the cost of a run does not depend on the number of members.
 --
 -- Arguments, reply and keys: proto/SCRIPTS.md.
 local OK, DUPLICATE = 1, 2

@@ -1,5 +1,5 @@
 -- node.lua -- the role, the origin and the slots of this node of a cluster. A daemon runs it first on every
--- connection, and every beat (R3).
+-- connection (but that of replicas.lua, which checks the origin itself), and every beat (R3).
 --
 -- No KEYS: the script runs on any node. Reply: { TIME in us, role, origin, id of the node, its config epoch, the slots
 -- that it owns by its own map ("<first>-<last> <slot> ..."), the slots that it gives away or gets ("<slot> ...") }

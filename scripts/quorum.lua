@@ -1,7 +1,7 @@
 -- quorum.lua -- whether a node of a quorum is established, and the token that its clocks have reached. Can admit it.
 --
--- Only an established node votes: its tokens have been raised to what a majority of the other nodes knew after the
--- epoch of its data (membership.lua) had begun. A loss of the data loses rlock:quorum, too, or begins another epoch.
+-- Only an established node votes: its tokens have been raised to what a majority of the other nodes (or all: A4 of
+-- quorum_admit.c) knew after its epoch had begun. A loss of the data loses rlock:quorum, too, or begins another epoch.
 --   KEYS   rlock:clock (the highest token that a registered daemon knew of; behind it :0 to :63, the token clocks of
 --          the votes: clocks.lua), rlock:epoch, rlock:quorum (the value of rlock:epoch when the node was admitted)
 --   ARGV   the value of rlock:epoch, outside of a grace period, for which the node is to be admitted ('' = none),

@@ -3,11 +3,11 @@
 -- it gives up writing; a reader cannot become the writer. A hash without `mode` (Redisson's RLock), with any other
 -- field, or without an expiry is foreign: it may be an application's.
 --
--- All readers share the expiry of the hash. Each hold of a reader has a key of its own, owner:rwlock_timeout:1, :2 ...,
--- that lives as long as its lease: so a leaving reader knows how long the others need the hash. Redisson relies on
--- these keys; their values and types are never read. Only an owner's first READS_MOST holds have one; all are renewed
--- together, so no later hold lasts longer than the first one. With more than READS_MOST readers, or keys of their holds
--- in all, a leaving reader changes no expiry.
+-- All readers share the expiry of the hash. Each hold of a reader has a key of its own, {name}:owner:rwlock_timeout:1,
+-- :2 ..., that lives as long as its lease: so a leaving reader knows how long the others need the hash. Redisson relies
+-- on these keys; their values and types are never read. Only an owner's first READS_MOST holds have one; all are
+-- renewed together, so no later hold lasts longer than the first one. With more than READS_MOST readers, or keys of
+-- their holds in all, a leaving reader changes no expiry.
 local READS_MOST = 256
 local WORDS_CHECKED = 16 -- fields and values of the hash that a reader checks before it joins others
 
