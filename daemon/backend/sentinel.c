@@ -5,9 +5,9 @@
  *     stays until a majority names another. A sentinel's message (+switch-master) only makes rlockd ask.
  * S2  The greeting of a server that does not report the role of a master fails (replication_greet()).
  * S3  After a switch the master has another replication id: its first greeting begins a new epoch (membership.lua).
- * S4  Grants need a majority within SENTINEL_FRESH_US: with an old master and a minority nothing is granted. Renewals
- *     go on. The settings of an old master bound its grants (replication.h); if they do not, the log warns, and with
- *     `strict` nothing is granted.
+ * S4  An attempt needs, when it gathers, a majority within SENTINEL_FRESH_US: with an old master and a minority nothing
+ *     is granted. Renewals go on. The settings of an old master bound its grants (replication.h); if they do not, the
+ *     log warns, and with `strict` nothing is granted.
  */
 #include "daemon/backend/backend_ops.h"
 
@@ -94,7 +94,7 @@ log_agreement(struct sentinel_topology *t, const struct sentinel_verdict *v)
               LOG_N(v->answering_n), "of", LOG_N(v->known_n), t->agreed ? NULL : "reason", LOG_S(t->refusal), NULL);
 }
 
-/* Called after each answer of a sentinel, and every second. */
+/* Called when a sentinel has answered where the master is, and every second. */
 static void
 decide(void *ctx)
 {
@@ -104,7 +104,7 @@ decide(void *ctx)
 
     sentinels_verdict(t->sentinels, &v);
     if (v.master == NULL && t->agreed && sentinels_awaited(t->sentinels)) {
-        return; /* nothing is granted meanwhile: the time of shard_grant_until() is over */
+        return; /* what is granted until the time of shard_grant_until() relies on the last majority (S4) */
     }
     if (v.master != NULL && !address_names(t->address, v.master->host, v.master->port)) {
         move(t, v.master);
@@ -179,7 +179,7 @@ sentinel_flush(struct backend *b)
 {
     struct sentinel_topology *t = self(b);
 
-    if (shard_waits(t->one.shard)) { /* the process stood still: else answers would be fresh */
+    if (shard_waits(t->one.shard)) { /* the answers are too old: the process or the sentinels stood still */
         sentinels_ask(t->sentinels);
     }
     single_flush(b);

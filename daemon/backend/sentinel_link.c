@@ -1,6 +1,6 @@
 /*
- * sentinel_link.c -- questions to one sentinel, and its answers. All lengths that it controls are bounded: link.h caps
- * a reply, and at most SENTINELS_MAX other sentinels and SENTINEL_REPLICAS_MAX replicas are taken.
+ * sentinel_link.c -- questions to one sentinel, and its answers. All lengths that it controls are bounded: reply.h and
+ * link.c bound a reply, and at most SENTINELS_MAX other sentinels and SENTINEL_REPLICAS_MAX replicas are taken.
  */
 #include "daemon/backend/sentinel_link.h"
 

@@ -24,7 +24,7 @@ struct sentinel_replica {
 
 /* Called from the loop, never from inside a sentinel_ call. */
 struct sentinel_events {
-    void (*changed)(void *ctx); /* an answer has come, or the link for questions is up or down */
+    void (*changed)(void *ctx); /* the question for the master has ended, or the link for questions is up or down */
     void (*discovered)(void *ctx, struct slice id, const char *host, int port); /* it has reported another sentinel */
     void *ctx;
 };

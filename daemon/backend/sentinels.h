@@ -13,9 +13,9 @@
 struct sentinels;
 
 /*
- * `changed` is called from the loop: after each answer, when a sentinel goes up or down, and once a second. env and
- * `template` are borrowed. `template` is the address of the master; the sentinels share its TLS. The login of the
- * sentinels in conf is copied.
+ * `changed` is called from the loop: when a question for the master has ended, when a sentinel goes up or down, and
+ * once a second. env and `template` are borrowed. `template` is the address of the master; the sentinels share its TLS.
+ * The login of the sentinels in conf is copied.
  */
 struct sentinels *sentinels_open(const struct sentinel_url *url, const struct backend_conf *conf,
                                  const struct backend_env *env, const struct link_address *template,
