@@ -2,9 +2,9 @@
  * backend.h -- Redis, as the engine uses it: operations in, events out (DONE, HINT, SUBSCRIBED and others).
  *
  * A backend is a topology: it hands an operation to the shard of its key. Events are posted in a later turn of the
- * loop, never from inside one of these functions. Every operation ends in exactly one DONE, whatever happens to the
- * connection: OK or another plain outcome if Redis answered, UNKNOWN if the operation may have run or may yet run, DOWN
- * if it has not run and will not.
+ * loop, never from inside one of these functions. Every ACQUIRE, EXTEND, RELEASE and BREAK_KEY ends in exactly one
+ * DONE, whatever happens to the connection: OK or another plain outcome if Redis answered, UNKNOWN if the operation may
+ * have run or may yet run, DOWN if it has not run and will not.
  */
 #ifndef RLOCKD_BACKEND_BACKEND_H
 #define RLOCKD_BACKEND_BACKEND_H
@@ -28,7 +28,7 @@ backend_inspect(struct backend *b, uint64_t id, struct slice key)
     b->ops->inspect(b, id, key);
 }
 
-/* Broadcasts: each daemon on this database gets RECEIVED, also this one. 16 KiB at most; may get lost. Copied. */
+/* Broadcasts: each daemon on this database gets RECEIVED, also this one. 15 KiB at most; may get lost. Copied. */
 static inline void
 backend_broadcast(struct backend *b, struct slice what)
 {

@@ -92,7 +92,7 @@ static const char *const channel_prefix[KINDS] = {
     [KIND_SEMAPHORE] = "redisson_sc:",
 };
 
-/* As prefixName() of Redisson: puts braces around a key that has none. */
+/* As prefixName() of Redisson: puts braces around a key without an opening brace. */
 void
 call_channel(enum kind kind, struct slice key, struct buf *out)
 {

@@ -24,8 +24,8 @@
  * CM3 An answer without any known node is of another cluster. It replaces the whole map if the caller allows that;
  *     otherwise it is refused. An answer without slots is refused, too: its node is in no cluster.
  * CM4 The known address of a node stays while the answering node cannot reach that node.
- * CM5 The claimant of a slot is the node that has the slot by the latest answer, but must not get it (CM1), while the
- *     answer does not name the owner at all: the cluster has forgotten it, or has not learned of it yet.
+ * CM5 The claimant of a slot is the node that has the slot by the latest answer, and is reached, but must not get it
+ *     (CM1), while the answer does not name the owner at all: the cluster has forgotten it, or does not know it yet.
  */
 
 enum { CLUSTER_NODES_MAX = 512, CLUSTER_ID_ROOM = 41, CLUSTER_NO_OWNER = 0xffff };

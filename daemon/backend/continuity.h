@@ -17,7 +17,7 @@ struct redis_link;
 
 /* The first two keys of each script call: the token clock, and the epoch. */
 struct continuity_keys {
-    struct slice clock, epoch; /* valid until the next continuity_ call */
+    struct slice clock, epoch; /* valid until the next continuity_keys() */
     struct slice tag;          /* the hash tag of both, in a cluster */
 };
 
@@ -70,8 +70,8 @@ continuity_keys(struct continuity *c, uint16_t domain)
 }
 
 /*
- * The origin of the data in which the domain's epoch has begun, as node.lua computes it; 0: the epoch's value has it.
- * False: other data may be there by now, or the domain is at another node.
+ * The origin of the data in which the domain's epoch has begun, as node.lua computes it; 0: the value of the epoch's
+ * key contains the origin. False: other data may be there by now, or the domain is at another node.
  */
 static inline bool
 continuity_origin(const struct continuity *c, uint16_t domain, uint64_t *out)

@@ -1,9 +1,9 @@
 /*
  * denied.h -- keys that Redis's ACL forbids: which operations must not share a script call with others (a batch).
  *
- * Redis refuses a whole call (NOPERM) if the ACL forbids one of its keys; nothing has run then, and each name is sent
- * again in a call of its own. For DENIED_US after a refusal only held keys, and keys that Redis has accepted since, are
- * batched: a client that asks for forbidden keys costs one call for each of them, and delays no other client's batch.
+ * Redis refuses a whole call (NOPERM) if the ACL forbids one of its keys. Nothing has run then; the names (but
+ * reclaims) are sent again, each in its own call. For DENIED_US after that only held keys, and keys that Redis has
+ * accepted since, are batched: a client that asks for forbidden keys costs a call for each, and delays no other key.
  *
  * If the ACL forbids a key that the script derives (the queue of kind fair), the script ends in the middle, and any
  * name of the call may have run. All of them are then sent alone until DENIED_US is over, even if one is accepted

@@ -17,11 +17,11 @@
  * GB1 A daemon proposes a generation for a slot only by an answer of its node to a question that left after the daemon
  *     had learned of the slot's present generation. An earlier answer may show the data as it was before the change for
  *     which that generation has begun: the daemon would propose another one without a reason.
- * GB2 Before a daemon proposes, it waits for a random time, and then an anchor has to answer: daemons that notice one
- *     change at the same time join the generation that one of them has begun. The same anchor gets the proposal before
- *     the others do, which get it if that one has taken it, or has not answered for NEWS_US. So of several numbers for
- *     one change only one reaches the others, unless that anchor does not answer all daemons; then each anchor takes
- *     one number at most.
+ * GB2 Before a daemon proposes, it waits for a random time, and then for the answer of an anchor, or for NEWS_US each
+ *     of NEWS_ASKS_MAX that do not answer: daemons that notice one change at the same time join the generation that one
+ *     of them has begun. The same anchor gets the proposal before the others do, which get it if that one has taken it,
+ *     or has not answered for NEWS_US. So of several numbers for one change only one reaches the others, unless that
+ *     anchor does not answer all daemons; then each anchor takes one number at most.
  * GB3 A grace period waits for all daemons, and a daemon may notice the change only by its next beat. So the daemon
  *     whose proposal was taken broadcasts the number. The other daemons register within SPREAD_US, each at a random
  *     time of its own, and only those that do not know the number yet. If the broadcast is lost, they do so at their

@@ -54,8 +54,8 @@ struct link_callbacks {
 };
 
 /*
- * Borrows conf, env and address for the link's life. A subscriber receives messages. Each command on it names one
- * channel, so that it has one answer.
+ * Borrows conf, env and address for the link's life. A subscriber receives messages. Each command of subscriptions on
+ * it names one channel, so that it has one answer.
  */
 struct redis_link *link_open(const struct link_address *address, const struct backend_conf *conf,
                        const struct backend_env *env, struct resolver *resolver, bool subscriber,

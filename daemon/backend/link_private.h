@@ -54,7 +54,7 @@ struct redis_link {
     int64_t backoff_us;
     int64_t rtt_us;
     bool refused;            /* the greeting was refused, or the TLS handshake failed: reconnect slowly */
-    bool short_pause;        /* the failures so far are no sign for the next connection */
+    bool short_pause;        /* this daemon has ended the connection: the next pause is the shortest */
     char failing[TEXT_ERROR_ROOM];      /* why the link will be dropped in a later turn (L4); "" = it stays */
     char last_error[TEXT_ERROR_ROOM];
 };

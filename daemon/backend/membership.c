@@ -37,7 +37,7 @@ best_link(struct membership *p)
     return last;
 }
 
-/* A random pause: of n daemons, one sends in each ms on average, and all send within SPREAD_MS. */
+/* A random pause: of n daemons, one sends in each ms on average, but all send within SPREAD_MS. */
 static int64_t
 spread_ms(const struct membership *p)
 {

@@ -1,5 +1,6 @@
 /*
- * membership.h -- registers this daemon in Redis, on each link of a shard, and notices when Redis may have lost data.
+ * membership.h -- registers this daemon in Redis, on each link of locks or renewals of a shard, and notices when Redis
+ * may have lost data.
  */
 #ifndef RLOCKD_BACKEND_MEMBERSHIP_H
 #define RLOCKD_BACKEND_MEMBERSHIP_H
@@ -122,7 +123,7 @@ void membership_ask_again(struct membership *p);
 /* Takes the announcement (the text behind "+") of a newcomer, which may take locks from now on. */
 void membership_newcomer(struct membership *p, struct slice text);
 
-/* This daemon has reclaimed all its locks in that epoch: reports it soon, at a random time. */
+/* This daemon has reclaimed all its locks in that epoch: reports it soon, at a random time if others are known. */
 void membership_reclaimed(struct membership *p, uint64_t epoch);
 
 /* Leaves the members. If the message is lost, a later grace period may last longer. */

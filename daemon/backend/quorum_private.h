@@ -101,7 +101,7 @@ void quorum_post_inspected(const struct quorum *qu, uint64_t id, const struct in
 unsigned quorum_voting(const struct quorum *qu);
 unsigned quorum_up(const struct quorum *qu);
 
-/* Finds nodes that are the same server: these count as one. Called when a link came up or went down, and each round. */
+/* Finds nodes that are the same server: these count as one. Called when a node came up or went down, and each round. */
 void quorum_find_twins(struct quorum *qu);
 
 /* A node has come or gone; other daemons may hold locks there, or none does. */

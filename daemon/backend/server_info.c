@@ -1,5 +1,6 @@
 /*
- * server_info.c -- INFO and SCRIPT LOAD, for each new connection; in strict mode INFO every few seconds.
+ * server_info.c -- INFO and SCRIPT LOAD, for each new connection for locks or renewals; in strict mode INFO every few
+ * seconds.
  */
 #include "daemon/backend/server_info.h"
 

@@ -1,5 +1,6 @@
 /*
- * server_info.h -- questions in each greeting: version, role, eviction policy, and the digests of the scripts.
+ * server_info.h -- questions in each greeting of a link of locks or renewals: version, role, eviction policy, and the
+ * digests of the scripts.
  */
 #ifndef RLOCKD_BACKEND_SERVER_INFO_H
 #define RLOCKD_BACKEND_SERVER_INFO_H

@@ -215,8 +215,8 @@ server_of(const struct shard *sh, const struct redis_link *l)
 }
 
 /*
- * Logs that a link is down while others serve, once for each reason, and that it is up again. shard_line: a line about
- * the whole shard has the reason.
+ * Logs that a link is down while others serve, once for each reason, and that it is up again. shard_line: the caller
+ * logs the reason in a line about the whole shard.
  */
 static void
 log_link(struct shard *sh, const struct redis_link *l, bool link_is_up, bool shard_line)

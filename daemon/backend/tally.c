@@ -351,7 +351,7 @@ tally_result(const struct tally *t, int64_t now_us)
                                                                                         : TALLY_REFUSED;
         return r;
     }
-    if (token != 0) { /* too little of the lease is left, and later answers leave less */
+    if (token != 0) { /* too little of the lease is left to wait for an answer that may leave more */
         return (struct tally_result){.step = TALLY_REFUSED, .outcome = CORE_DOWN, .pttl_us = -1};
     }
     return yes >= t->majority ? raise(t) : (struct tally_result){.step = TALLY_UNDECIDED};

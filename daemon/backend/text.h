@@ -29,7 +29,7 @@ const char *text_error(char out[TEXT_ERROR_ROOM], struct slice error, const stru
  */
 const char *text_login_error(struct slice error);
 
-/* Whether the error passes by itself (BUSY, LOADING, ...). Others (NOPERM, unknown command) would come again. */
+/* Whether the command has not run, for a reason that mostly passes (BUSY, LOADING, ...). NOPERM would come again. */
 bool text_error_is_transient(struct slice error);
 
 /* Prints the text behind "key:" in a line of INFO; leaves `out` unchanged if there is no such line. */

@@ -2,7 +2,7 @@
  * watch.c -- asks Redis for the sources of watches: SUBSCRIBE for a channel, a tracked read for a key.
  *
  * WA1 A part is active when all commands about its source are answered, the last one with success, and no link was
- *     lost since: then no change of the source is missed.
+ *     lost since (of a channel: the subscriber link): then no change of the source is missed.
  * WA2 The HINT for a key is posted after the key was read again, so the attempt that the HINT causes, on any link,
  *     finds the alarm armed.
  * WA3 No event is posted from inside watches_add() and watches_remove().
