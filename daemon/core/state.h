@@ -114,8 +114,8 @@ struct core {
     struct search search;
     struct broadcast broadcast; /* the message that is being made */
     uint32_t lost_n;        /* sum of owner.lost_n */
-    uint32_t waiting_n;     /* LOCK requests not answered */
-    uint32_t blocking_n;    /* ... and that want to wait */
+    uint32_t waiting_n;     /* LOCK requests that are not granted */
+    uint32_t blocking_n;    /* ... and want to wait */
     uint32_t kept_n;        /* sum of queue.kept_n */
     uint64_t sessions_n, owners_n, held_n, releasing_n, locks_n;
 };
