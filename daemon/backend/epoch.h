@@ -18,7 +18,7 @@
 
 enum { EPOCH_FORMER_NONCES = 4 };
 #define EPOCH_END (UINT64_C(1) << 52) /* epochs are below: END of scripts/membership.lua */
-/* The most members in an answer, and in a part of a list that is brought. */
+/* The most members, and the most that left, in an answer; the most members in a part of a list that is brought. */
 enum { EPOCH_PAGE = 256, EPOCH_PART = 256, EPOCH_WORDS_MAX = 40 + EPOCH_PART };
 /*
  * A daemon registers every beat, and may take and renew locks for EPOCH_FRESH_MS after a registration was sent. The

@@ -22,7 +22,7 @@ struct quorum_watch {
     uint64_t queue;
     uint32_t subscribed, hinted; /* a bit for each node */
     uint32_t taken; /* nodes whose key was another owner's at the last attempt, and that hint when it is released */
-    uint32_t unable; /* nodes that could not vote at the last attempt, and have not hinted since */
+    uint32_t unable; /* nodes that could not vote at the last attempt, and have not hinted or subscribed since */
     int64_t again_us; /* QW4: the last attempt is repeated then */
     bool reported;  /* the core knows that a majority is subscribed */
     struct {
