@@ -20,7 +20,8 @@
  * G1  A call, redirected or not, is sent to a node only if generations_slot_state() allows it for that node, from what
  *     node.lua answered on the same connection (R3). In an open slot renewals and releases need no such leave (R8).
  * G2  No deadline lies beyond generations_bound_us() (R2): the time of a registration that two anchors have answered,
- *     plus the longest lease. The generations that these answers name are taken in before the bound moves.
+ *     plus the lease in it, less 1 % and 2 ms. The generations that these answers name are taken in before the bound
+ *     moves.
  * G3  A slot that is open, by the last answer of its node or of another one (generation_marks.h), neither grants nor
  *     reclaims (R8), and no generation begins there.
  * G4  The record of a slot is created once in a generation, by the daemon that finds the slot's bit clear at two
@@ -66,7 +67,7 @@ struct generations *generations_new(const struct anchor_identity *identity, uint
                                     generations_news_fn *on_news, void *ctx);
 void generations_free(struct generations **g);
 
-/* The longest lease; it never becomes shorter. Deadlines may use it once two anchors have answered a registration. */
+/* The lease to register (R1), which never becomes shorter. Deadlines may use it once two anchors have answered it. */
 void generations_set_lease(struct generations *g, int64_t lease_us);
 void generations_leave(struct generations *g); /* the next registrations take this daemon off the members */
 void generations_reached(struct generations *g); /* the connection to a node is up */
