@@ -35,7 +35,7 @@ KEPT = os.path.join(PLACE, "kept")
 ENV = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "RLOCKD_BUILD")}
 SOURCES = ("Makefile", "README.md", "daemon", "proto", "conf", "scripts", "tests/unit", "tests/redis", "tests/sim",
            "tests/wire", "tests/chaos")
-FAST_PARTS, SLOW_PARTS = 2, 4  # slow: tests with daemons on a real Redis, which mostly wait
+FAST_PARTS, SLOW_PARTS = 2, 4  # see some_of()
 TIME_MAX = 120 * int(os.environ.get("RLOCKD_SLOW", "1"))
 # The errors of a script that is invalid Lua: a test that fails by one of these proves nothing.
 NO_LUA = re.compile(r"compiling script|nonexistent global variable|attempt to (call|index|perform|compare|concatenate)")
@@ -209,12 +209,23 @@ def evidence(out, status):
     raise NoMutant("status %d, and no line reports why: %s" % (status, out[-300:]))
 
 
+def is_slow(m):
+    """Its tests have real daemons, which mostly wait."""
+    return m.catch[0].startswith(("redis:", "chaos:")) and not m.catch[0].startswith("redis:test_scripts")
+
+
+def mixed(mutants):
+    """In an order in which tests that wait run beside tests that compute, and in which no slow one comes late."""
+    order = random.Random(1).sample(mutants, len(mutants))
+    late = [m for m in order[-len(order) // 4:] if is_slow(m)]
+    return late + [m for m in order if m not in late]
+
+
 def some_of(mutants):
     """A part of the mutants, each day another one, since all are too many for each `make check`. CI runs all."""
     day = int(time.time() / 86400)
-    slow = [m for m in mutants if m.catch[0].startswith(("redis:", "chaos:")) and
-            not m.catch[0].startswith("redis:test_scripts")]
-    fast = [m for m in mutants if m not in slow]
+    slow = [m for m in mutants if is_slow(m)]
+    fast = [m for m in mutants if not is_slow(m)]
     chosen = fast[day % FAST_PARTS::FAST_PARTS] + slow[day % SLOW_PARTS::SLOW_PARTS]
     return [m for m in mutants if m in chosen]
 
@@ -263,8 +274,7 @@ def main():
         print(line, flush=True)
 
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        mixed = random.Random(1).sample(chosen, len(chosen))  # so that tests that wait run beside tests that compute
-        tried = {m.id: pool.submit(work, m) for m in [*(m for m, _ in PROOFS), *mixed]}
+        tried = {m.id: pool.submit(work, m) for m in [*(m for m, _ in PROOFS), *mixed(chosen)]}
         for m, verdict in PROOFS:
             if verdict not in tried[m.id].result()[1]:
                 failed += 1
