@@ -267,6 +267,9 @@ on_life(void *ctx, enum shard_life what, uint64_t n)
         c->map_outdated = true;
         cluster_wake(c, 50 * US_PER_MS);
         break;
+    case SHARD_SUBSCRIBED:
+        cluster_post_subscribed(c);
+        break;
     case SHARD_NEW_EPOCH:
     case SHARD_GRANTING:
     case SHARD_SHARED:

@@ -42,6 +42,14 @@ cluster_post_state(const struct cluster *c, bool up)
 }
 
 void
+cluster_post_subscribed(const struct cluster *c)
+{
+    if (c->env.subscribed != NULL) {
+        c->env.subscribed(c->env.ctx);
+    }
+}
+
+void
 cluster_post_slots(const struct cluster *c, const struct cluster_master *m, enum core_event_type type, bool used)
 {
     for (unsigned slot = 0; slot < SLOTS; slot++) {

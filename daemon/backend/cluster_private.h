@@ -106,6 +106,7 @@ void cluster_post(const struct cluster *c, const struct core_event *ev);
 void cluster_post_done(const struct cluster *c, const struct core_done *done);
 void cluster_post_inspected(const struct cluster *c, uint64_t id, const struct inspected_key *found);
 void cluster_post_state(const struct cluster *c, bool up);
+void cluster_post_subscribed(const struct cluster *c);
 
 /* Posts the event for each slot that the master owns; `used`: only for slots that were used since the start. */
 void cluster_post_slots(const struct cluster *c, const struct cluster_master *m, enum core_event_type type, bool used);

@@ -149,6 +149,9 @@ on_life(void *ctx, enum shard_life what, uint64_t n)
     case SHARD_ALONE:
         quorum_shared_changed(node, what == SHARD_SHARED);
         break;
+    case SHARD_SUBSCRIBED:
+        quorum_subscribed(node);
+        break;
     case SHARD_SLOT_LEFT:
         break; /* of a cluster */
     }

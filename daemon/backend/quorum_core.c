@@ -164,6 +164,7 @@ quorum_up_changed(struct quorum_node *node, bool up)
     bool majority;
 
     node->linked = up;
+    node->subscribed = node->subscribed && up;
     quorum_find_twins(qu);
     majority = quorum_up(qu) >= qu->majority;
     if (majority != qu->up) {
@@ -173,6 +174,24 @@ quorum_up_changed(struct quorum_node *node, bool up)
     quorum_voting_changed(qu);
     qu->round_us = 0;
     quorum_wake(qu);
+}
+
+void
+quorum_subscribed(struct quorum_node *node)
+{
+    const struct quorum *qu = node->of;
+    uint32_t n = 0;
+
+    if (node->subscribed) {
+        return;
+    }
+    node->subscribed = true;
+    for (unsigned i = 0; i < qu->nodes_n; i++) {
+        n += qu->node[i].subscribed;
+    }
+    if (n == qu->majority && qu->env.subscribed != NULL) {
+        qu->env.subscribed(qu->env.ctx);
+    }
 }
 
 void

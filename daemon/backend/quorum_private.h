@@ -26,6 +26,7 @@ struct quorum_node {
     const struct quorum_node *twin; /* an earlier node that is the same server, and counts for both; NULL = none */
     bool voting;        /* established in `epoch`: quorum_admit.c */
     bool shared;        /* other daemons may hold locks there */
+    bool subscribed;    /* broadcasts arrive by this node */
     uint64_t epoch;     /* of the node's data; 0 = not known */
     int64_t epoch_us;   /* when this daemon learned of the epoch */
     int64_t jumped_us;  /* a clock was set then: the node may have dropped keys that it confirmed before; 0 = never */
@@ -107,6 +108,9 @@ void quorum_find_twins(struct quorum *qu);
 /* A node has come or gone; other daemons may hold locks there, or none does. */
 void quorum_up_changed(struct quorum_node *node, bool up);
 void quorum_shared_changed(struct quorum_node *node, bool is_shared);
+
+/* Broadcasts arrive by a node. With a majority of such nodes, any two daemons hear each other by one node at least. */
+void quorum_subscribed(struct quorum_node *node);
 
 /* The set of nodes that vote may have changed, or startup_until_us is over: reports that to the core, and logs it. */
 void quorum_voting_changed(struct quorum *qu);

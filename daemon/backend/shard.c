@@ -173,6 +173,7 @@ on_broadcasts_subscribed(void *ctx)
 {
     struct shard *sh = ctx;
 
+    sh->events.life(sh->events.ctx, SHARD_SUBSCRIBED, 0);
     if (shard_has_membership(sh)) {
         membership_ask_again(&sh->membership);
     }

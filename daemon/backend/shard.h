@@ -28,6 +28,7 @@ enum shard_life {
     SHARD_CLOCK_BACK, /* Redis's clock was set back by n us more, relative to the daemon's */
     SHARD_SHARED,     /* other daemons may hold locks there */
     SHARD_ALONE,      /* no other daemon does any more */
+    SHARD_SUBSCRIBED, /* broadcasts that are sent from now on arrive */
     SHARD_SLOT_LEFT,  /* slot n is at another node: subscriptions to its channels have ended here */
 };
 

@@ -49,6 +49,11 @@ single_life(void *ctx, enum shard_life what, uint64_t n)
             s->env.others_changed(s->env.ctx, what == SHARD_SHARED);
         }
         return;
+    case SHARD_SUBSCRIBED:
+        if (s->env.subscribed != NULL) {
+            s->env.subscribed(s->env.ctx);
+        }
+        return;
     case SHARD_SLOT_LEFT:
         return;
     case SHARD_NEW_EPOCH:

@@ -194,6 +194,16 @@ on_state(void *ctx, bool up)
     }
 }
 
+static void
+on_subscribed(void *ctx)
+{
+    struct engine *e = ctx;
+
+    if (e->redis_up) {
+        keymap_broadcast(e);
+    }
+}
+
 static uint64_t
 epoch_before(void *ctx, uint16_t domain)
 {
@@ -320,6 +330,7 @@ open_backend(struct engine *e, char error[160])
         .post = on_post,
         .inspected = on_inspected,
         .others_changed = on_others_changed,
+        .subscribed = on_subscribed,
         .state = on_state,
         .epoch = epoch_before,
         .ctx = e,

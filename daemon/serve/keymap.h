@@ -10,7 +10,10 @@
 
 struct engine;
 
-/* Redis was reached, or another daemon has joined: broadcasts this daemon's fingerprint as a query. */
+/*
+ * Redis was reached, replies can arrive from now on, or another daemon has joined: broadcasts this daemon's fingerprint
+ * as a query. So of two daemons, the last one to be connected and subscribed asks when both are.
+ */
 void keymap_broadcast(struct engine *e);
 
 /* A broadcast of any daemon, also of this one. False: it is no message of keymap.c. */

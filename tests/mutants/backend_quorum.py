@@ -1,5 +1,5 @@
 """backend_quorum.py -- mutants of a quorum, of its votes and nodes. R880 to R909, R920, R927 to R929, R1224, R1225,
-R1340 to R1351, R1353, R1384, R1385, R1471 to R1477, R1481, R1482, R1591 to R1593, R1845 to R1849."""
+R1340 to R1351, R1353, R1384, R1385, R1471 to R1477, R1481, R1482, R1591 to R1593, R1845 to R1849, R1851."""
 from row import BACKEND, Mutant
 
 QUORUM = "redis:test_quorum.py "
@@ -223,6 +223,8 @@ MUTANTS = [
            "if not admits then", "if false then", [CLOCKS + "test_a_full_node_is_not_admitted_and_is_looked_at"]),
     Mutant("R1350", "all names of a call get the proposal of the first", BACKEND + "call_words.c", "put_proposals",
            "same && container_of", "true || container_of", ["unit:test_backend_parts"]),
+    Mutant("R1851", "subscriptions at a majority of the nodes are not reported", BACKEND + "quorum_core.c",
+           "quorum_subscribed", "n == qu->majority", "n > qu->nodes_n", [NODES + "Rules.test_one_subscribes_late"]),
     Mutant("R1351", "names in a row get increasing tokens as their votes", BACKEND + "call.c", "call_outcome",
            "answer == ANSWER_OK && !c->of_quorum", "answer == ANSWER_OK", ["unit:test_backend_parts"]),
 ]

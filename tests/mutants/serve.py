@@ -57,6 +57,8 @@ MUTANTS = [
     Mutant("R117", "the log does not warn of daemons with other keys", SERVE + "keymap.c", "keymap_received",
            "slice_eq(uuid, slice_of(e->uuid)) || slice_eq(fingerprint, slice_of(own))", "uuid.n > 0",
            ["redis:test_reload.py Keys.test_daemons_that_were_started_with_other_keys"]),
+    Mutant("R1850", "a daemon that subscribes late does not learn of daemons with other keys", SERVE + "engine.c",
+           "on_subscribed", "e->redis_up", "false", ["redis:test_reload.py Keys.test_a_daemon_that_subscribes_late"]),
     Mutant("R115", "the leases of restored checkpoints are not registered", SERVE + "state_store.c",
            "state_store_restore",
            "announce_leases(e, &rs);", "", ["redis:test_reload.py Leases.test_what_was_kept_over_a_restart"],

@@ -11,6 +11,7 @@ import harness
 from clusters import slot_of
 from harness import until
 from moving import answered
+from test_reload import LATE, OTHER_KEYS, may_not_subscribe, may_subscribe
 
 FIRST = 2730  # the slot of the first anchor, whose master sends broadcasts on
 
@@ -118,6 +119,23 @@ class Forbidden(Case):
             node.cmd("ACL", "SETUSER", "default", "allchannels")
             node.cmd("CLIENT", "KILL", "TYPE", "pubsub")
         self.assert_deadlock(one, two)
+
+
+class OtherKeys(Case):
+    """Two daemons that map names to different keys: both warn."""
+
+    def test_one_subscribes_late(self):
+        first = self.daemon("first")
+        for node in self.c.nodes:
+            may_not_subscribe(node)
+            self.addCleanup(node.cmd, "ACL", "DELUSER", "late")
+        second = self.daemon("second", LATE)
+        until(lambda: OTHER_KEYS in first.log())
+        until(lambda: "deadlocks across daemons not detected" in second.log())
+        self.assertNotIn(OTHER_KEYS, second.log())
+        for node in self.c.masters_now():
+            may_subscribe(node)
+        until(lambda: OTHER_KEYS in second.log())
 
 
 class Lost(Case):

@@ -11,6 +11,7 @@ from harness import free_port, until, within
 from quorums import Master, Masters
 from sentinels import Cable
 from test_quorum import CONF, PATIENT, Quorum
+from test_reload import LATE, OTHER_KEYS, may_not_subscribe, may_subscribe
 from test_sentinel import nodes
 
 
@@ -176,6 +177,22 @@ class Lists(Quorum):
         self.m.nodes[0] = self._keep(self.m.nodes[0].again(old=True))  # another run_id
         self.wait_for_nodes()
         self.assertFalse(within(lambda: any(self.warned()), 3, TURN))
+
+
+class Rules(Quorum):
+    """Two daemons that map names to different keys: both warn."""
+
+    def test_one_subscribes_late(self):
+        first = self.start()
+        for node in self.m.nodes:
+            may_not_subscribe(node)
+        second = self.daemon("second", LATE)
+        until(lambda: OTHER_KEYS in first.log())
+        until(lambda: second.log().count("deadlocks across daemons not detected") == 3)
+        self.assertNotIn(OTHER_KEYS, second.log())
+        for node in self.m.nodes[:2]:
+            may_subscribe(node)
+        until(lambda: OTHER_KEYS in second.log())
 
 
 class Reclaimed(Quorum):

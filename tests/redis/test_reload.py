@@ -228,6 +228,24 @@ class Leases(Reload):
         until(lambda: self.reported() == 60000)
 
 
+OTHER_KEYS = "another daemon on this Redis gives names other keys"
+LATE = """locks: { prefix: 'app:' }
+redis: { user: late, password: p, backoff_max: 50ms }
+"""
+
+
+def may_not_subscribe(server):
+    """The user of LATE."""
+    server.cmd("ACL", "SETUSER", "late", "on", ">p", "~*", "&*", "+@all", "-subscribe", "-ssubscribe")
+
+
+def may_subscribe(server):
+    """... and a daemon of that user does it, as one of its links goes up again."""
+    server.cmd("ACL", "SETUSER", "late", "+subscribe", "+ssubscribe")
+    link = re.search(r"^id=(\d+) .* user=late ", server.cmd("CLIENT", "LIST"), re.M)[1]
+    server.cmd("CLIENT", "KILL", "ID", link)
+
+
 class Keys(Reload):
     """A reload that would give a name another key is refused: other daemons have not read their configuration yet."""
 
@@ -261,9 +279,6 @@ class Keys(Reload):
             self.reload("locks: { prefix: 'app:' }\n", refused=True)
             self.assertIsNone(other.cmd("LOCK", "x", "NOWAIT"))
 
-
-    WORDS = "another daemon on this Redis gives names other keys"
-
     def test_daemons_that_were_started_with_other_keys(self):
         """one after the other, as in a rolling restart: both warn"""
         self.begin("rules: [{ match: 'cron/*', wait: 0 }]\n")
@@ -271,11 +286,22 @@ class Keys(Reload):
         until(lambda: same.info("redis")["redis_other_daemons"] == "1")
         b = self.rlockd(redis=self.r.url, name="b", conf="locks: { prefix: 'app:' }\n")
         for d in (self.d, same, b):
-            until(lambda: self.WORDS in d.log())
+            until(lambda: OTHER_KEYS in d.log())
         for d in (self.d, same):
             self.assertIn("daemon=" + b.info("server")["run_id"], d.log())
         self.assertNotIn("daemon=" + same.info("server")["run_id"], self.d.log())
         self.assertNotIn("daemon=" + self.d.info("server")["run_id"], same.log())
+
+    def test_a_daemon_that_subscribes_late(self):
+        """it asks once more when replies can arrive"""
+        self.begin("")
+        may_not_subscribe(self.r)
+        b = self.rlockd(redis=self.r.url, name="b", conf=LATE)
+        until(lambda: OTHER_KEYS in self.d.log())
+        until(lambda: "deadlocks across daemons not detected" in b.log())
+        self.assertNotIn(OTHER_KEYS, b.log())
+        may_subscribe(self.r)
+        until(lambda: OTHER_KEYS in b.log())
 
     def test_kinds_exclude_each_other_over_two_daemons(self):
         """a reload may change the kind: the key is the same, and its type and shape are different"""
