@@ -92,7 +92,7 @@ run: ## install what is missing, build, serve with a private Redis until ^C; TOP
 	@$(MAKE) --no-print-directory all
 	@scripts/run $(TOPOLOGY)
 
-check: ## install what is missing, build with every warning an error, run every test; ALL=1: all mutants and more seeds
+check: ## install what is missing, build with every warning an error, run every test; ALL=1: what the CI runs
 	@scripts/setup test
 	@scripts/check $(if $(ALL),all)
 
