@@ -282,7 +282,7 @@ why_no_tls(const char *url)
     if (tls.with && !tls.without) {
         return NULL;
     }
-    return strncmp(url, "quorum:", 7) != 0 ? "redis.url does not begin with rediss://: there would be no TLS"
+    return strncmp(url, "quorum:", 7) != 0 ? "redis.url has no TLS (rediss://, sentinel+tls:, cluster+tls:)"
            : tls.without                   ? "redis.url has a node without TLS"
                                            : "redis.url has no node with TLS";
 }
