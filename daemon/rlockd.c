@@ -468,7 +468,8 @@ serve(struct process *p)
     ok = build(p);
     while (ok && p->phase != PHASE_OVER) {
         if (event_base_loop(p->base, EVLOOP_ONCE | (p->again ? EVLOOP_NONBLOCK : 0)) < 0) {
-            ok = fatal(p, "event loop", strerror(errno));
+            log_event(&p->log, LOG_ERROR, "rlockd", "event loop failed", "error", LOG_S(strerror(errno)), NULL);
+            ok = false;
             break;
         }
         p->again = engine_turn(p->engine);

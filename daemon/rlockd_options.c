@@ -16,7 +16,7 @@ static const char usage_text[] =
     "usage: rlockd [-c FILE] [-t | -T] [--listen ADDR]... [--redis URL] [--log-level LEVEL]\n"
     "\n"
     "  -c, --config FILE    read this configuration; without -c the defaults apply\n"
-    "  -t, --test           check the configuration, print every error, end\n"
+    "  -t, --test           check the configuration, and the rights at Redis if it answers; print every error, end\n"
     "  -T, --print          print the configuration in force, end\n"
     "      --listen ADDR    unix:PATH or tcp:HOST:PORT; repeatable; replaces the configured list\n"
     "      --redis URL      redis[s]://[user:pass@]host:port[/db], unix:PATH[?db=N],\n"
