@@ -115,7 +115,8 @@ log_drain(const struct engine *e, bool is_over)
     log_event(e->log, is_over ? LOG_WARN : LOG_INFO, "engine", is_over ? "drain timeout" : "draining", "sessions",
               LOG_N(e->sessions_n), "held", LOG_N(t.held_claims), "releasing", LOG_N(t.releasing_claims), "locks",
               LOG_B(buf_slice(&names)), "timeout_ms", LOG_N(e->conf->drain_us / US_PER_MS), is_over ? "effect" : NULL,
-              LOG_S("all sessions are closed, and lose their locks; named owners keep theirs until the leases end"),
+              LOG_S("all sessions are closed, and lose their locks; named owners keep theirs, for the next process or "
+                    "until the leases end"),
               "remedy", LOG_S("a longer drain_timeout, if holders need more time"), NULL);
     buf_fini(&names);
 }

@@ -42,7 +42,8 @@ validate(struct session *s, int64_t now_us)
     if (e->metrics.late_replies != late) {
         log_event(e->log, LOG_WARN, "session", "late", "session", LOG_N(s->id), "peer", LOG_S(s->peer), "replies",
                   LOG_N(e->metrics.late_replies - late), "reason",
-                  LOG_S("the lease was over, or lost, before the reply could leave; the client got LOST"), "remedy",
+                  LOG_S("a lease was over before a reply or an event could leave: it was replaced, or dropped"),
+                  "remedy",
                   LOG_S("longer leases, or less load on this host"), NULL);
     }
     return true;
