@@ -192,7 +192,7 @@ index_of(const struct shard *sh, const struct redis_link *l)
 
 /* Notes the reason. True: it is new since all links were up. */
 static bool
-is_new_reason(struct shard *sh, const char *reason)
+note_reason(struct shard *sh, const char *reason)
 {
     uint32_t hash = (uint32_t)hash_bytes(&sh->env->secret, reason, strlen(reason)) | 1;
 
@@ -226,7 +226,7 @@ log_link(struct shard *sh, const struct redis_link *l, bool link_is_up, bool sha
     bool logged = (sh->link_logged & (1u << i)) != 0;
     const char *what = shard_purpose_of(sh, i);
 
-    if (!link_is_up && is_new_reason(sh, link_last_error(l)) && !shard_line) {
+    if (!link_is_up && note_reason(sh, link_last_error(l)) && !shard_line) {
         sh->link_logged |= 1u << i;
         log_event(sh->env->log, LOG_WARN, "redis", "link down", "address", LOG_S(server_of(sh, l)), "link",
                   LOG_S(what), "reason", LOG_S(link_last_error(l)), NULL);
