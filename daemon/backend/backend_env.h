@@ -72,7 +72,7 @@ struct backend_env {
     void (*inspected)(void *ctx, uint64_t id, const struct inspected_key *found);
     /* Other daemons are on this Redis, or have all gone; recorded for the next process. NULL: not recorded. */
     void (*others_changed)(void *ctx, bool others);
-    /* Broadcasts of other daemons arrive from now on: what was sent before may have been missed. NULL: no matter. */
+    /* Broadcasts arrive from now on, and some that were sent before may not have. NULL: not reported. */
     void (*subscribed)(void *ctx);
     /* The backend as a whole is up, or down. */
     void (*state)(void *ctx, bool up);

@@ -137,6 +137,7 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
     }
     cluster_unpark(c);
     cluster_anchors_log(c);
+    cluster_post_subscribed(c);
     if (now_us >= c->asked_us + map_pause_us(c, now_us)) {
         c->asked_us = now_us;
         c->map_outdated = false;

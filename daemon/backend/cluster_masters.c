@@ -268,7 +268,8 @@ on_life(void *ctx, enum shard_life what, uint64_t n)
         cluster_wake(c, 50 * US_PER_MS);
         break;
     case SHARD_SUBSCRIBED:
-        cluster_post_subscribed(c);
+        c->subscribed = true;
+        cluster_wake(c, 50 * US_PER_MS);
         break;
     case SHARD_NEW_EPOCH:
     case SHARD_GRANTING:

@@ -42,14 +42,6 @@ cluster_post_state(const struct cluster *c, bool up)
 }
 
 void
-cluster_post_subscribed(const struct cluster *c)
-{
-    if (c->env.subscribed != NULL) {
-        c->env.subscribed(c->env.ctx);
-    }
-}
-
-void
 cluster_post_slots(const struct cluster *c, const struct cluster_master *m, enum core_event_type type, bool used)
 {
     for (unsigned slot = 0; slot < SLOTS; slot++) {
@@ -72,15 +64,34 @@ answers(const struct cluster *c, const struct cluster_master *m)
  * All daemons are subscribed to the channels of all anchors, and a broadcast leaves by one of them: the first one whose
  * master answers. So a master that is down delays nothing once that is noticed.
  */
+static unsigned
+leaves_by(const struct cluster *c)
+{
+    unsigned i = 0;
+
+    while (i < ANCHORS && !answers(c, c->master_of[anchor_slot(i)])) {
+        i++;
+    }
+    return i; /* ANCHORS = by none */
+}
+
 void
 cluster_send_broadcast(const struct cluster *c, struct slice what)
 {
-    for (unsigned i = 0; i < ANCHORS; i++) {
-        struct cluster_master *m = c->master_of[anchor_slot(i)];
+    unsigned i = leaves_by(c);
 
-        if (answers(c, m)) {
-            shard_broadcast(m->shard, i, what);
-            return;
+    if (i < ANCHORS) {
+        shard_broadcast(c->master_of[anchor_slot(i)]->shard, i, what);
+    }
+}
+
+void
+cluster_post_subscribed(struct cluster *c)
+{
+    if (c->subscribed && leaves_by(c) < ANCHORS) {
+        c->subscribed = false;
+        if (c->env.subscribed != NULL) {
+            c->env.subscribed(c->env.ctx);
         }
     }
 }

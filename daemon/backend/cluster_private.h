@@ -91,6 +91,7 @@ struct cluster {
     bool up, map_outdated;       /* map_outdated: the map is to be requested soon */
     struct slot_set resubscribe; /* slots whose watches are to be subscribed anew */
     bool resubscribes;           /* resubscribe has slots */
+    bool subscribed;             /* broadcasts arrive by one more anchor, which the engine does not know yet */
     int64_t resubscribed_us;     /* when watches were subscribed anew last */
     int64_t asked_us;            /* when the map was requested last */
     unsigned unknown_n;          /* requests for the map because ASK named an unknown node (cluster_park.c) ... */
@@ -106,12 +107,14 @@ void cluster_post(const struct cluster *c, const struct core_event *ev);
 void cluster_post_done(const struct cluster *c, const struct core_done *done);
 void cluster_post_inspected(const struct cluster *c, uint64_t id, const struct inspected_key *found);
 void cluster_post_state(const struct cluster *c, bool up);
-void cluster_post_subscribed(const struct cluster *c);
 
 /* Posts the event for each slot that the master owns; `used`: only for slots that were used since the start. */
 void cluster_post_slots(const struct cluster *c, const struct cluster_master *m, enum core_event_type type, bool used);
 
 void cluster_send_broadcast(const struct cluster *c, struct slice what);
+
+/* Reports cluster.subscribed once broadcasts can leave as well. */
+void cluster_post_subscribed(struct cluster *c);
 
 /* Broadcasts the number of a generation that this daemon has begun: cluster_slots_announced() for the others. */
 void cluster_send_begun(const struct cluster *c, uint64_t number);

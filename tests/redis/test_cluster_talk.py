@@ -130,12 +130,12 @@ class OtherKeys(Case):
             may_not_subscribe(node)
             self.addCleanup(node.cmd, "ACL", "DELUSER", "late")
         second = self.daemon("second", LATE)
-        until(lambda: OTHER_KEYS in first.log())
         until(lambda: "deadlocks across daemons not detected" in second.log())
         self.assertNotIn(OTHER_KEYS, second.log())
         for node in self.c.masters_now():
             may_subscribe(node)
-        until(lambda: OTHER_KEYS in second.log())
+        for d in first, second:
+            until(lambda d=d: OTHER_KEYS in d.log())
 
 
 class Lost(Case):
