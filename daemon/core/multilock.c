@@ -91,8 +91,9 @@ give_back(struct core *c, struct request *r)
     r->fresh = false;
     r->token = r->claim->token; /* of several permits, this one */
     r->silent = true;
-    if (r->renewed_until_complete && r->claim->state == CLAIM_HELD) { /* the owner's other holds have a LEASE */
+    if (r->lease_before_us != 0 && r->claim->state == CLAIM_HELD) { /* the owner's other holds have a LEASE */
         r->claim->watchdog = false;
+        r->claim->lease_us = r->lease_before_us;
     }
     request_run(c, r);
 }

@@ -256,6 +256,7 @@ held_ok(struct core *c, struct claim *cl, struct request *r, const struct core_d
             count_hold(cl);
             if (!cl->watchdog && (r->lease_us == 0 || r->multilock != NULL)) {
                 cl->watchdog = true;
+                r->lease_before_us = r->multilock != NULL ? cl->lease_us : 0;
                 cl->lease_us = r->lease_us != 0 ? r->lease_us : r->spec_lease_us;
                 r->renewed_until_complete = r->lease_us != 0;
             }

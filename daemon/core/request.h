@@ -55,6 +55,8 @@ struct request {
     int64_t next_trail_us;  /* next search for a deadlock over several daemons */
     struct multilock *multilock; /* one of several with one answer; NULL = by itself */
     uint32_t part;          /* its index there */
+    int64_t lease_before_us; /* granted in a multilock for a claim that had a LEASE: that lease; the watchdog renews the
+                               claim instead. 0 = it had none */
     bool renewed_until_complete; /* granted in a multilock with a LEASE: renewed until all of it is */
     bool last_exclusive;    /* UNLOCK: gives back the last exclusive hold, which claim.holds does not count any more */
     bool uncounted;         /* granted for a hold that was there already: there is nothing to give back */

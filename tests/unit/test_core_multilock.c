@@ -447,6 +447,41 @@ START_TEST(lease_of_a_reentry)
 }
 END_TEST
 
+/* ... also after an MLOCK without LEASE: an UNLOCK that leaves holds begins the former lease anew. */
+START_TEST(lease_after_a_failed_reentry)
+{
+    static const int64_t leases_us[] = {SEC(9), SEC(60)}; /* shorter, and longer than the one that the MLOCK asks for */
+
+    for (size_t i = 0; i < 2; i++) {
+        int64_t lease_us = leases_us[i];
+        struct world w;
+        uint64_t s, t, id;
+
+        world_open(&w);
+        s = session(&w);
+        t = session(&w);
+        redis_grants(&w, "b", lock(&w, t, "b", .lease_us = SEC(60)));
+        redis_grants(&w, "a", lock(&w, s, "a", .lease_us = lease_us));
+        redis_grants(&w, "a", lock(&w, s, "a", .lease_us = lease_us));
+        id = mlock(&w, s, "a b", .nowait = true);
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        expect_reply(&w, id, CORE_NOT_GRANTED);
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        ck_assert(!view_of(&w, "a").renewed);
+        pass(&w, SEC(25)); /* the watchdog would have renewed it by now */
+        ck_assert(!has_op(&w, CORE_EXTEND, "a"));
+        id = unlock(&w, s, "a");
+        redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        ck_assert_int_eq(expect_reply(&w, id, CORE_LEFT)->left, 1);
+        ck_assert_int_eq(view_of(&w, "a").deadline_us, w.now_us + reported(lease_us));
+        pass(&w, reported(lease_us));
+        ck_assert_str_eq(expect_news(&w, CORE_NEWS_LOST, "a")->reason, "lease over");
+        skip_all(&w);
+        world_close(&w);
+    }
+}
+END_TEST
+
 /* One name is lost while the MLOCK waits for another: the MLOCK fails with LOST, and its other names are released. */
 START_TEST(lost_member)
 {
@@ -813,7 +848,7 @@ main(void)
         deadlock,
         session_goes,
         eof_undoes,
-        lease_begins_when_whole, lease_of_a_reentry,
+        lease_begins_when_whole, lease_of_a_reentry, lease_after_a_failed_reentry,
         lost_member,
         lost_member_and_a_repetition,
         fresh_after_a_loss,
