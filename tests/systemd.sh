@@ -90,6 +90,27 @@ stops_after_drain() {
     [ -n "$drain" ] && [ "$stop" -gt "$drain" ] || { echo "stop $stop, drain $drain"; return 1; }
 }
 
+# Whether rlockd finds the id of the boot in /proc as the unit of the stage mounts it.
+knows_its_boot() {
+    local unit="$1/usr/lib/systemd/system/rlockd.service" boot options=hidepid state
+    options+=$(sed -n 's/^ProtectProc=/=/p' "$unit")$(sed -n 's/^ProcSubset=/,subset=/p' "$unit")
+    boot=$(cat /proc/sys/kernel/random/boot_id)
+    state=$(mktemp -d "$root/state-XXXXXX")
+    printf 'run_dir: "%s"\nstate_dir: "%s"\nlisten: ["unix:%s"]\nredis: { url: "unix:%s" }\n' "$root" "$state" \
+        "$root/boot.sock" "$root/none.sock" >"$root/boot.yaml"
+    unshare --mount sh -c "mount -t proc -o $options proc /proc && exec \"\$@\"" sh \
+        "$root/usr/sbin/rlockd" -c "$root/boot.yaml" >"$root/boot.log" 2>&1 &
+    pid=$!
+    for _ in $(seq 1000); do
+        [ -s "$state/lock" ] && break
+        sleep 0.01
+    done
+    kill "$pid"
+    wait "$pid"
+    pid=
+    grep -q " $boot\$" "$state/lock" || { cat "$state/lock" "$root/boot.log"; return 1; }
+}
+
 makes_user() {
     systemd-sysusers --root="$root" rlockd.conf || return 1
     grep -q '^rlockd:' "$root/etc/passwd" && grep -q '^rlockd:' "$root/etc/group"
@@ -147,7 +168,10 @@ check "a passed socket serves" passed_socket_serves
 if [ "$(id -u)" = 0 ]; then
     check "sysusers makes the user and the group" makes_user
     check "tmpfiles makes the directory" makes_directory
+    check "rlockd knows the boot of the host" knows_its_boot "$root"
+    broken '/^ProtectProc=/aProcSubset=pid'
+    check "... and would not know it without all of /proc" fails knows_its_boot "$root.broken"
 else
-    skip "sysusers and tmpfiles: they need root"
+    skip "sysusers, tmpfiles and /proc: they need root"
 fi
 finish

@@ -160,23 +160,26 @@ open_dir(struct identity *id, const char *dir, char error[160])
     return true;
 }
 
-void
+bool
 identity_boot(char boot[40])
 {
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    int fd = open(IDENTITY_BOOT_FILE, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd >= 0 ? read(fd, boot, 39) : -1;
+    int why = n < 0 ? errno : ENODATA;
 
     boot[n > 0 ? n : 0] = '\0';
     boot[strcspn(boot, "\n")] = '\0';
     if (fd >= 0) {
         close(fd);
     }
+    errno = why;
+    return boot[0] != '\0';
 }
 
 /*
  * Whether the process that `lock` names, the last one to lock it, has ended. This process has locked it now, so the
  * last one has ended, unless this directory is a copy, and that process uses the original. If another process has its
- * pid by now, the start is only delayed until the daemon's registration in Redis has lapsed.
+ * pid by now, or the boot is not known, the start is only delayed until the daemon's registration in Redis has lapsed.
  */
 static bool
 has_ended(const char *last, const char *boot)
@@ -211,7 +214,7 @@ lock_dir(struct identity *id, char error[160])
         }
         return false;
     }
-    identity_boot(boot);
+    (void)identity_boot(boot);
     id->predecessor_ended = pread(id->lock, last, sizeof(last) - 1, 0) > 0 && has_ended(last, boot);
     if (ftruncate(id->lock, 0) != 0 || dprintf(id->lock, "%ld %s\n", (long)getpid(), boot) < 0) {
         snprintf(error, 160, "lock: %s", strerror(errno));

@@ -43,8 +43,9 @@ bool identity_draw(struct identity *id);
 /* The identity stored in `dir`; if there is none, makes the directory and a new identity. False with a message. */
 bool identity_take(struct identity *id, const char *dir, char error[160]);
 
-/* The id of this boot of the machine; "" if the kernel does not give one. */
-void identity_boot(char boot[40]);
+/* The id of this boot of the machine. False: it cannot be read; `boot` is "", errno says why. */
+#define IDENTITY_BOOT_FILE "/proc/sys/kernel/random/boot_id"
+bool identity_boot(char boot[40]);
 
 /* Lets another process use the directory. */
 void identity_release(struct identity *id);

@@ -234,7 +234,7 @@ read_slot(const struct slot_file *t, struct slot *s, struct core_checkpoint *cp)
 
 /* ---- the whole ---- */
 
-void
+bool
 state_file_boot(char boot[STATE_FILE_BOOT_BYTES])
 {
     char offsets[256], *boottime;
@@ -247,10 +247,20 @@ state_file_boot(char boot[STATE_FILE_BOOT_BYTES])
     offsets[n > 0 ? n : 0] = '\0';
     boottime = strstr(offsets, "boottime"); /* of a container with a clock of its own */
     memset(boot, 0, STATE_FILE_BOOT_BYTES);
-    identity_boot(boot);
+    if (!identity_boot(boot)) {
+        return false;
+    }
     n = (ssize_t)strlen(boot);
     snprintf(boot + n, STATE_FILE_BOOT_BYTES - (size_t)n, " %016llx",
              (unsigned long long)(boottime != NULL ? sum_of(boottime, strcspn(boottime, "\n")) : 0));
+    return true;
+}
+
+/* Boots that are not known may be different. */
+static bool
+is_same_boot(const struct state_file *sf)
+{
+    return sf->boot[0] != '\0' && strncmp(head_of(&sf->table[FIRST])->boot, sf->boot, STATE_FILE_BOOT_BYTES) == 0;
 }
 
 struct state_file *
@@ -285,7 +295,7 @@ state_file_open(int dir, const char *boot, char error[160])
         snprintf(error, 160, EPOCHS_FILE ": %s", strerror(errno));
         goto fail;
     }
-    sf->same_boot = strncmp(head_of(&sf->table[FIRST])->boot, sf->boot, STATE_FILE_BOOT_BYTES) == 0;
+    sf->same_boot = is_same_boot(sf);
     return sf;
 
 fail:

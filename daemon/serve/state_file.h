@@ -27,8 +27,11 @@ struct state_file_counts {
     uint64_t not_written; /* no room on the disk, or too long a name */
 };
 
-/* Identifies the boot of this machine, and the clock by which deadlines are measured. */
-void state_file_boot(char boot[STATE_FILE_BOOT_BYTES]);
+/*
+ * Identifies the boot of this machine, and the clock by which deadlines are measured. False: the boot is not known, so
+ * `boot` is "", which is never the boot of a former process; errno says why.
+ */
+bool state_file_boot(char boot[STATE_FILE_BOOT_BYTES]);
 
 /* Opens or creates the files in the directory (borrowed); empties those of another version. NULL with a message. */
 struct state_file *state_file_open(int dir, const char *boot, char error[160]);

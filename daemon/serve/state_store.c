@@ -11,6 +11,19 @@
 #include "daemon/serve/engine_record.h"
 #include "daemon/serve/step.h"
 
+/* Called once, at the start: what was stored cannot be compared with the clock. */
+static void
+warn_unknown_boot(const struct engine *e, int why)
+{
+    char cause[160];
+
+    snprintf(cause, sizeof(cause), IDENTITY_BOOT_FILE ": %s", strerror(why));
+    log_event(e->log, LOG_WARN, "state", "the boot of this host is not known", "error", LOG_S(cause), "effect",
+              LOG_S("a restart counts as a reboot: named owners lose their locks, and after a crash no lock is granted "
+                    "until the registration of the former process in Redis ends"),
+              "remedy", LOG_S("let rlockd read that file; in a systemd unit: no ProcSubset=pid"), NULL);
+}
+
 bool
 state_store_open(struct engine *e, char error[160])
 {
@@ -27,7 +40,9 @@ state_store_open(struct engine *e, char error[160])
         return true;
     }
     if (identity_take(&store->identity, dir, why)) {
-        state_file_boot(boot);
+        if (!state_file_boot(boot)) {
+            warn_unknown_boot(e, errno);
+        }
         store->file = state_file_open(store->identity.dir, boot, why);
     }
     if (store->file == NULL) {

@@ -28,6 +28,8 @@ MUTANTS = [
            "while (i < TABLES && sizeof(*s) + n > files[i].slot_bytes)",
            "i = sizeof(*s) + n > 512 ? TABLES - 1 : 0; while (i < TABLES && sizeof(*s) + n > files[i].slot_bytes)",
            ["unit:test_state_file"]),
+    Mutant("R1890", "two boots that are not known count as the same", SERVE + "state_file.c", "is_same_boot",
+           "sf->boot[0] != '\\0' && ", "", ["unit:test_state_file"]),
     Mutant("U3", "a waiting client has no room in its socket for the reply", SERVE + "recheck.c", "recheck_some",
            "peek_take(s[n]);", "", ["unit:test_peek"]),
     Mutant("U4", "requests of one batch of input delay the next batch", SERVE + "session.c", "session_input",

@@ -458,6 +458,21 @@ class Directory(Restart):
         self.assertEqual(d.info("redis")["redis_state"], "up")
         self.assertEqual(c.cmd("UNLOCK", "a", "OWNER", "w"), 0)
 
+    @unittest.skipUnless(os.geteuid() == 0, "mounts need root")
+    def test_a_boot_that_is_not_known(self):
+        """Without its id a restart may be a reboot on which another process has the directory's registration."""
+        hides = ["unshare", "--mount", "sh", "-c", 'mount -t proc -o subset=pid proc /proc && exec "$@"', "sh"]
+        d = self.start(under=hides)
+        c = self.conn(d)
+        self.assertGreater(c.cmd("LOCK", "named", "OWNER", "w"), 0)
+        c.cmd("LOCK", "a")
+        d = self.again(d, "second", under=hides, wait=False)
+        until(d.ready, 60)
+        self.assertEqual(len(re.findall("the boot of this host is not known", d.log())), 1)
+        self.assertIn("boot_id: No such file", d.log())
+        self.assertRegex(d.log(), "restored held=0 .* lost=1 ")
+        until(lambda: self.key_of("a") + self.key_of("named") == 0)
+
     def test_secret_that_others_may_read_is_refused(self):
         self.start().stop()
         path = os.path.join(self.state, "id")

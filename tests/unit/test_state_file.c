@@ -125,6 +125,32 @@ START_TEST(graces_rise)
 }
 END_TEST
 
+/* A process that does not know its boot cannot tell a restart from a reboot. */
+START_TEST(unknown_boots)
+{
+    static const char *const boots[] = {"", "", "boot", "boot", "", "boot"};
+    static const int64_t deadlines[] = {0, 0, 0, 5000, 0, 0};
+    struct core_checkpoint one = checkpoint(11, "a", "a", "alice");
+    struct core_restored a;
+
+    for (size_t i = 0; i < sizeof(boots) / sizeof(boots[0]); i++) {
+        struct state_file *h = opened(boots[i]);
+
+        ck_assert(state_file_load(h, &a));
+        ck_assert_uint_eq(a.n, i > 0);
+        if (i > 0) {
+            ck_assert_int_eq(a.checkpoint[0].part.deadline_us, deadlines[i]);
+        }
+        state_file_loaded_free(&a);
+        if (i == 0) {
+            ck_assert(state_file_keep(h, &one));
+        }
+        state_file_restored(h);
+        state_file_close(&h);
+    }
+}
+END_TEST
+
 /* After a reboot the deadlines are unknown; the table belongs to the earlier boot until state_file_restored(). */
 START_TEST(another_boot)
 {
@@ -787,7 +813,7 @@ END_TEST
 int
 main(void)
 {
-    const TTest *tests[] = {records_survive_a_restart, graces_rise, another_boot, ids_rise, it_grows,
+    const TTest *tests[] = {records_survive_a_restart, graces_rise, another_boot, unknown_boots, ids_rise, it_grows,
                             longest_and_too_long, torn_change, torn_fill, killed_inside_of_a_move,
                             long_names_take_no_more_than_they_need, it_shrinks, it_shrinks_under_load, damaged,
                             another_version, epochs_of_domains, epochs_of_another_version, epochs_that_cannot_be_kept,
