@@ -319,19 +319,17 @@ claim_first(const struct list *list, unsigned states)
 
 /* Of a kind with permits an owner has one claim for each; of the others it has one at most. */
 struct claim *
-claim_newest_held(const struct core *c, const struct lock *l, const struct owner *o, uint64_t token)
+claim_newest_held(const struct core *c, const struct lock *l, const struct owner *o)
 {
     const struct permit_set *set = permit_set_find(c, l, o);
     struct claim *cl = NULL;
 
-    if (token != 0 && set != NULL) {
-        cl = claim_by_token(c, l, token);
-    } else if (set != NULL) {
+    if (set != NULL) {
         cl = list_empty(&set->held) ? NULL : permit_claim(container_of(set->held.prev, struct permit, node));
     } else if (!policy(l)->claim_each) {
         cl = claim_find(c, l, o);
     }
-    return cl != NULL && cl->state == CLAIM_HELD && cl->owner == o && (token == 0 || cl->token == token) ? cl : NULL;
+    return cl != NULL && cl->state == CLAIM_HELD ? cl : NULL;
 }
 
 /*

@@ -60,8 +60,8 @@ struct claim *claim_by_token(const struct core *c, const struct lock *l, uint64_
 struct claim *claim_first(const struct list *list, unsigned states);
 /* NULL: a new one is needed */
 struct claim *claim_to_join(const struct core *c, const struct lock *l, const struct owner *o, bool once);
-/* the claim by which the owner holds the lock, of permits the newest; with a token (not 0): only the one that has it */
-struct claim *claim_newest_held(const struct core *c, const struct lock *l, const struct owner *o, uint64_t token);
+/* the claim by which the owner holds the lock, of permits the newest; NULL: it does not hold it */
+struct claim *claim_newest_held(const struct core *c, const struct lock *l, const struct owner *o);
 
 /*
  * Claims of a lock with several holders are found by their tokens: by a node that lies in front of the record. Its

@@ -359,14 +359,31 @@ join_holder(struct core *c, struct request *r)
     }
 }
 
-/* Without a token an UNLOCK or RENEW means the owner's newest permit, with one the permit of that token. */
+/*
+ * The owner's permit that an UNLOCK or RENEW means: without a token the newest one that is held, with one the permit of
+ * that token, held or lost. NULL: there is none.
+ */
+static struct claim *
+permit_meant(const struct core *c, const struct request *r)
+{
+    const struct lock *l = r->claim->lock;
+    struct claim *cl;
+
+    if (r->token == 0) {
+        return claim_newest_held(c, l, r->owner);
+    }
+    cl = claim_by_token(c, l, r->token);
+    return cl != NULL && cl->owner == r->owner && (cl->state == CLAIM_HELD || cl->state == CLAIM_LOST || cl->lost)
+               ? cl : NULL;
+}
+
 static void
 bind_to_permit(struct core *c, struct request *r)
 {
     struct claim *cl = NULL;
 
     if (r->verb != CORE_LOCK && policy(r->claim->lock)->claim_each) {
-        cl = claim_newest_held(c, r->claim->lock, r->owner, r->token);
+        cl = permit_meant(c, r);
     }
     if (cl != NULL && cl != r->claim) {
         request_bind(c, r, cl);

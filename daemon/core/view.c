@@ -232,7 +232,7 @@ core_holder_named(const struct core *c, int64_t now_us, struct slice name, struc
     struct owner *o = owner_find(c, owner);
 
     if (l != NULL && o != NULL) {
-        cl = claim_newest_held(c, l, o, 0);
+        cl = claim_newest_held(c, l, o);
     }
     if (cl == NULL || !claim_is_held(cl, now_us)) {
         return false;
