@@ -18,6 +18,9 @@
 /* The longest redis.url. */
 #define CONF_URL_BYTES_MAX 4096
 
+/* The most addresses of `listen`, and sockets that systemd passes in their place. */
+#define CONF_LISTEN_MAX 32
+
 /* What the command line sets in place of the file; NULL, or n == 0: nothing. */
 struct conf_overrides {
     struct conf_list listen;

@@ -398,13 +398,17 @@ find_open_address(const struct conf *cf)
 #define OPEN_ADDRESS "%s: other hosts may reach it without a password: set auth.password, or protected_mode: false"
 
 static void
-check_open_addresses(struct loader *ld)
+check_addresses(struct loader *ld)
 {
-    const char *addr = find_open_address(ld->cf);
+    struct line_col at = ld->seen[conf_key_find("", SLICE_LIT("listen")) - conf_keys];
+    const char *open = find_open_address(ld->cf);
 
-    if (addr != NULL) {
-        loader_complain(ld, ld->seen[conf_key_find("", SLICE_LIT("listen")) - conf_keys], "listen: " OPEN_ADDRESS,
-                        addr);
+    if (ld->cf->listen.n > CONF_LISTEN_MAX) {
+        loader_complain(ld, at, "listen: has %zu addresses; at most %d can be served", ld->cf->listen.n,
+                        CONF_LISTEN_MAX);
+    }
+    if (open != NULL) {
+        loader_complain(ld, at, "listen: " OPEN_ADDRESS, open);
     }
 }
 
@@ -474,7 +478,7 @@ conf_load(const char *path, const struct conf_overrides *over, struct buf *error
         check_kinds(&ld);
     }
     if (over == NULL || over->listen.n == 0) {
-        check_open_addresses(&ld);
+        check_addresses(&ld);
     }
     print_complaints(&ld, errors);
     if (over != NULL) {

@@ -100,7 +100,7 @@ options_read(int argc, char **argv, struct options *o)
             o->mode = MODE_PRINT;
             break;
         case OPT_LISTEN:
-            if (o->over.listen.n == OPTIONS_LISTEN_MAX) {
+            if (o->over.listen.n == CONF_LISTEN_MAX) {
                 return usage_error("too many --listen");
             }
             o->listen[o->over.listen.n++] = optarg;

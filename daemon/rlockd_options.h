@@ -7,11 +7,10 @@
 #include "conf/conf.h"
 
 #define EXIT_USAGE 64
-#define OPTIONS_LISTEN_MAX 32
 
 struct options {
     const char *conf_path;            /* NULL = none */
-    char *listen[OPTIONS_LISTEN_MAX]; /* borrowed from argv; over.listen points here */
+    char *listen[CONF_LISTEN_MAX];    /* borrowed from argv; over.listen points here */
     char redis_url[CONF_URL_BYTES_MAX + 1]; /* a copy of the URL, if that has a password */
     struct conf_overrides over;
     enum { MODE_SERVE, MODE_TEST, MODE_PRINT } mode;

@@ -28,6 +28,11 @@ adopt(struct sockets *s, int fd, const char *name, char error[160])
         s->has_http = listening_adopt(&s->http_open, fd, error);
         return s->has_http;
     }
+    if (s->open_n == CONF_LISTEN_MAX) {
+        close(fd);
+        snprintf(error, 160, "passed sockets: more than %d for clients", CONF_LISTEN_MAX);
+        return false;
+    }
     if (!listening_adopt(&s->open[s->open_n], fd, error)) {
         return false;
     }
@@ -51,7 +56,7 @@ take_passed(struct sockets *s, char error[160])
     for (int i = 0; i < n; i++) {
         int fd = SD_LISTEN_FDS_START + i;
 
-        if (!ok || s->open_n == OPTIONS_LISTEN_MAX) {
+        if (!ok) {
             close(fd);
         } else {
             ok = adopt(s, fd, names[i], error);
@@ -65,7 +70,7 @@ take_passed(struct sockets *s, char error[160])
 static bool
 open_configured(struct sockets *s, const struct conf *cf, bool need_all, const struct log *log, char error[160])
 {
-    for (size_t i = 0; i < cf->listen.n && s->open_n < OPTIONS_LISTEN_MAX; i++) {
+    for (size_t i = 0; i < cf->listen.n; i++) {
         if (listening_open(&s->open[s->open_n], cf->listen.item[i], (unsigned)cf->socket_mode, error)) {
             s->open_n++;
         } else if (need_all) {

@@ -8,13 +8,12 @@
 #include <stddef.h>
 
 #include "conf/conf.h"
-#include "daemon/rlockd_options.h"
 #include "daemon/serve/http.h"
 #include "daemon/serve/listener.h"
 
 struct sockets {
-    struct listening open[OPTIONS_LISTEN_MAX];
-    struct listener *served[OPTIONS_LISTEN_MAX]; /* [i] serves open[i]; of that sockets_allowed() still reads addr */
+    struct listening open[CONF_LISTEN_MAX];
+    struct listener *served[CONF_LISTEN_MAX]; /* [i] serves open[i]; of that sockets_allowed() still reads addr */
     size_t open_n, served_n;
     bool passed;   /* systemd has passed these sockets, and keeps them open */
     struct listening http_open;

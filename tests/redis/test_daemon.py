@@ -511,6 +511,24 @@ class Systemd(Case):
         self.assertEqual(d.wait(), 1)
         self.assertIn("more than one is named http", d.log())
 
+    def test_more_passed_sockets_than_can_be_served(self):
+        """All or none: a client at a socket that nothing serves would wait for ever."""
+        some = [socket.create_server(("127.0.0.1", 0)) for _ in range(33)]
+        code = ("import os,sys\n"
+                "os.environ.update(LISTEN_PID=str(os.getpid()),LISTEN_FDS='33')\n"
+                "for n in range(33):\n"
+                "    os.dup2(int(sys.argv[1 + n]), 100 + n)\n"
+                "for n in range(33):\n"
+                "    os.dup2(100 + n, 3 + n)\n"
+                "os.execv(sys.argv[34],sys.argv[34:])\n")
+        passed = [s.fileno() for s in some]
+        d = self.rlockd(under=[sys.executable, "-c", code, *map(str, passed)], pass_fds=passed, wait=False,
+                        redis="unix:" + os.path.join(self.dir, "none"))
+        for s in some:
+            s.close()
+        self.assertEqual(d.wait(), 1)
+        self.assertIn("passed sockets: more than 32 for clients", d.log())
+
     def test_log_priorities(self):
         d = self.rlockd(env={"JOURNAL_STREAM": "1:1"})
         d.signal(signal.SIGTERM)

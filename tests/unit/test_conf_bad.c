@@ -376,6 +376,28 @@ START_TEST(mutations)
 }
 END_TEST
 
+/* No address is left out without a word. */
+START_TEST(too_many_addresses)
+{
+    char yaml[2048], want[80];
+
+    for (int n = CONF_LISTEN_MAX; n <= CONF_LISTEN_MAX + 1; n++) {
+        int at = snprintf(yaml, sizeof(yaml), "\nlisten:\n");
+        struct conf *cf;
+
+        for (int i = 0; i < n; i++) {
+            at += snprintf(yaml + at, sizeof(yaml) - (size_t)at, "  - unix:/run/%d\n", i);
+        }
+        cf = load_bytes(yaml, (size_t)at, 0600);
+        ck_assert((cf != NULL) == (n == CONF_LISTEN_MAX));
+        conf_free(&cf);
+    }
+    snprintf(want, sizeof(want), "2:1: listen: has %d addresses; at most %d can be served\n", CONF_LISTEN_MAX + 1,
+             CONF_LISTEN_MAX);
+    ck_assert_str_eq(complaints(), want);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -385,6 +407,7 @@ main(void)
     tcase_add_loop_test(tc, hostile_files, 0, ROWS(shapes));
     tcase_add_test(tc, files_that_cannot_be_read);
     tcase_add_test(tc, too_many_rules);
+    tcase_add_test(tc, too_many_addresses);
     tcase_add_loop_test(tc, mutations, 0, rng_seeds(24));
     return run_suite("conf bad", tc);
 }
