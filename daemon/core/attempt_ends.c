@@ -63,7 +63,7 @@ attempt_failed(struct core *c, struct lock *l, const struct core_done *d)
     }
     /* The other daemon may only be caching the lock: ask for it. */
     if (d->outcome == CORE_TAKEN && lock_may_cache(l) && q->waiting_n > 0) {
-        broadcast_lock(c, BROADCAST_WANTED, l);
+        broadcast_lock(c, BROADCAST_WANTED, l, 0);
     }
     dirty_mark_lock(c, l);
 }

@@ -55,16 +55,20 @@ break_begin(struct core *c, struct request *r)
 }
 
 /*
- * The lock was broken, or may be: other owners may have later tokens, so the reserve ends, and a grant on its way to a
- * claim here may be gone before its answer is read.
+ * A grant may be on its way to a claim here while the name is broken, here or elsewhere, and its answer may come later
+ * than that of the BREAK (replicas or nodes of a quorum delay it), or than the broadcast. So the claim asks again, and
+ * finds out whether Redis still has it. An OK uses a ticket up: of kinds with tickets a grant is given back, and only
+ * if its token is smaller than that of the BREAK (0 = not known). See acquire_ok().
  */
-void
-break_suspect(struct core *c, struct lock *l)
+static void
+mark_attempts(struct lock *l, uint64_t token)
 {
     uint32_t trying = l->queue->trying_n; /* the walk ends behind the last of them */
     struct list *pos, *nxt;
 
-    lock_end_reserve(l);
+    if (trying > 0 && token > l->queue->broken_token) {
+        l->queue->broken_token = token;
+    }
     list_for_each_safe(pos, nxt, &l->queue->claims)
     {
         struct claim *cl = container_of(pos, struct claim, node);
@@ -73,12 +77,18 @@ break_suspect(struct core *c, struct lock *l)
             break;
         }
         trying -= cl->state == CLAIM_TRYING;
-        /*
-         * A claim that is not TRYING loses the mark with its next attempt. With tickets no claim is marked: an OK uses
-         * the ticket up, so no second attempt may follow it. If its grant is gone the first renewal finds out.
-         */
-        uncertain_set_broken(cl, !policy(l)->tickets);
+        uncertain_set_broken(cl, true); /* a claim that is not TRYING loses the mark with its next attempt */
     }
+}
+
+/*
+ * The lock was broken, or may be: other owners may have later tokens, so the reserve ends, and a hold here may be gone.
+ */
+void
+break_suspect(struct core *c, struct lock *l, uint64_t token)
+{
+    lock_end_reserve(l);
+    mark_attempts(l, token);
     review_suspect(c, l);
 }
 
@@ -97,14 +107,15 @@ break_done(struct core *c, struct lock *l, const struct core_done *d)
         /* no token: a grace period, so there are no later grants */
         l->queue->broken_token = d->token != 0 ? d->token : c->token_max + 1;
         l->queue->broken_remains = d->remains;
+        mark_attempts(l, l->queue->broken_token);
         job_begin(c, &l->queue->break_job);
     }
     /* Other daemons verify their holds now, not with the next renewal. */
     if (ok || d->outcome == CORE_UNKNOWN) { /* also if there was nothing to break: an earlier BREAK may have run late */
-        broadcast_lock(c, BROADCAST_BROKEN, l);
+        broadcast_lock(c, BROADCAST_BROKEN, l, ok ? d->token : 0);
     }
     if (d->outcome == CORE_UNKNOWN) {
-        break_suspect(c, l);
+        break_suspect(c, l, 0);
     }
     while (!list_empty(&l->queue->breaks)) {
         /* expiry_ms: of a BREAK, whether there was a key */

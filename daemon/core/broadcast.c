@@ -73,12 +73,15 @@ broadcast_send(struct core *c)
 }
 
 void
-broadcast_lock(struct core *c, enum broadcast_type what, const struct lock *l)
+broadcast_lock(struct core *c, enum broadcast_type what, const struct lock *l, uint64_t token)
 {
     broadcast_begin(c, what);
     broadcast_word(c, broadcast_self(c));
     broadcast_word(c, lock_name(l));
     broadcast_word(c, lock_key(l));
+    if (token != 0) {
+        broadcast_number(c, token);
+    }
     broadcast_send(c);
 }
 

@@ -27,8 +27,8 @@ void broadcast_begin(struct core *c, enum broadcast_type what);
 void broadcast_word(struct core *c, struct slice word);
 void broadcast_number(struct core *c, uint64_t number);
 void broadcast_send(struct core *c); /* sends nothing if the message is too long */
-/* sends a whole message: the daemon, name and key */
-void broadcast_lock(struct core *c, enum broadcast_type what, const struct lock *l);
+/* sends a whole message: the daemon, name and key, and if it is not 0 the token */
+void broadcast_lock(struct core *c, enum broadcast_type what, const struct lock *l, uint64_t token);
 /* takes the next word off a message that was received; false: there is none */
 bool broadcast_take_word(struct slice *text, struct slice *word);
 bool broadcast_take_number(struct slice *text, uint64_t *number);

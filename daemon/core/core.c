@@ -243,14 +243,17 @@ watch_event(struct core *c, const struct core_event *ev)
     }
 }
 
-/* The lock that a broadcast names; NULL: there is none here, or this daemon has sent the broadcast. */
+/*
+ * The lock that a broadcast names; NULL: there is none here, or this daemon has sent the broadcast. Leaves in `text`
+ * what follows.
+ */
 static struct lock *
-received_lock(const struct core *c, struct slice text)
+received_lock(const struct core *c, struct slice *text)
 {
     struct slice daemon, name, key;
 
-    if (!broadcast_take_word(&text, &daemon) || !broadcast_take_word(&text, &name) ||
-        !broadcast_take_word(&text, &key)) {
+    if (!broadcast_take_word(text, &daemon) || !broadcast_take_word(text, &name) ||
+        !broadcast_take_word(text, &key)) {
         return NULL;
     }
     /* this daemon may know the key by another name */
@@ -261,6 +264,7 @@ static void
 broadcast_received(struct core *c, struct slice what)
 {
     struct slice text;
+    uint64_t token = 0;
     struct lock *l;
 
     if (what.n == 0) {
@@ -273,13 +277,13 @@ broadcast_received(struct core *c, struct slice what)
         trail_received(c, (enum broadcast_type)what.p[0], text);
         break;
     case BROADCAST_BROKEN:
-        l = received_lock(c, text);
+        l = received_lock(c, &text);
         if (l != NULL) {
-            break_suspect(c, l);
+            break_suspect(c, l, broadcast_take_number(&text, &token) ? token : 0); /* older daemons send none */
         }
         break;
     case BROADCAST_WANTED:
-        l = received_lock(c, text);
+        l = received_lock(c, &text);
         if (l != NULL) {
             waiter_poll_found(c, l);
         }

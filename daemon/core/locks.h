@@ -30,7 +30,8 @@ void lock_free(struct core *c, struct lock *l);
 /* breaks.c */
 void break_begin(struct core *c, struct request *r);
 void break_done(struct core *c, struct lock *l, const struct core_done *d);
-void break_suspect(struct core *c, struct lock *l); /* the name was broken, or may have been, here or elsewhere */
+/* The name was broken, or may have been, here or elsewhere. token: that of the BREAK; 0 = not known. */
+void break_suspect(struct core *c, struct lock *l, uint64_t token);
 bool break_next(struct core *c, struct lock *l); /* the name was broken: its next former holder loses the lock;
                                                     false: none is left */
 

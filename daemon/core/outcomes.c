@@ -81,6 +81,7 @@ static void
 acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
 {
     int64_t deadline_us = core_deadline_us(d->sent_us, cl->lease_us);
+    bool broken = uncertain_broken_since_sent(cl), tickets = policy(cl->lock)->tickets;
 
     uncertain_set_in_redis(cl, true); /* Redis has the claim, until it is given back */
     cl->expiry_ms = 0; /* an expiry known so far is that of an earlier hold */
@@ -90,10 +91,13 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
         attempt_succeeded(cl->lock);
         c->metrics->unclaimed++;
         op_release(c, cl, NULL);
-    } else if (uncertain_broken_since_sent(cl)) {
+    } else if (broken && !tickets) {
         claim_move(c, cl, CLAIM_QUEUED); /* the grant may have been broken: the next attempt, at once, finds out */
         claim_arm(c, cl);
         attempt_succeeded(cl->lock);
+    } else if (broken && d->token < cl->lock->queue->broken_token) { /* asking again would take another ticket */
+        op_release(c, cl, NULL);
+        attempt_failed(c, cl->lock, d);
     } else if (c->now_us >= deadline_us) {
         claim_move(c, cl, CLAIM_QUEUED); /* too late to be reported; asking again renews it */
         claim_arm(c, cl);

@@ -47,7 +47,7 @@ struct queue {
     struct list breaks;     /* request.claim_node of BREAKs */
     uint64_t break_op;
     struct job break_job;   /* the name was broken, and some former holders are still on lock.holders: */
-    uint64_t broken_token;  /* ... those with a smaller token than this */
+    uint64_t broken_token;  /* ... those with a smaller token than this; 0 = no BREAK is known */
     struct timer timer;     /* armed to retry_us while a request waits for that; without claims, to yield_until_us */
     uint32_t waiting_n;     /* LOCK requests that wait for it ... */
     uint32_t blocking_n;    /* ... and of them, those that are `blocking` */

@@ -260,6 +260,44 @@ class Unknown(Replicas):
             self.assertEqual([s.cmd("EXISTS", name) for s in self.servers], [1, 1, 1])
         self.assertGreaterEqual(self.count("unknowns"), 2)
 
+    def broken(self, daemon, kind):
+        """
+        The lock is broken at that daemon before its grant is acknowledged, and another owner has it since: the former
+        grant is never reported.
+        """
+        self.begin(timeout="8s")
+        self.other = self.daemon("other")
+        for i in range(2):
+            self.stop_replica(i)
+        first, second = self.conn(self.d), self.conn(self.other)
+        first.ask("LOCK", "two/a", "KIND", kind, "WAIT", "60s", "LEASE", "60s")
+        until(lambda: self.master.cmd("EXISTS", "two/a") == 1)
+        until(self.waiting)
+        before = self.master.cmd("HKEYS", "two/a")
+        self.assertEqual(getattr(self, daemon).cmd("BREAK", "two/a"), 1)
+        second.ask("LOCK", "two/a", "KIND", kind, "WAIT", "60s", "LEASE", "60s")
+        until(lambda: self.master.cmd("HKEYS", "two/a") not in ([], before))
+        for i in range(2):
+            self.go_on(i)
+        token = second.read()
+        self.assertGreater(token, 0)
+        until(lambda: int(self.d.info("stats")["attempts_taken"]) > 0 or not first.quiet(), deadline=10)
+        self.assertTrue(first.quiet(), "two holders")
+        self.assertEqual(second.cmd("UNLOCK", "two/a"), 0)
+        self.assertGreater(first.read(), token)
+
+    def test_it_is_broken_in_the_wait(self):
+        self.broken("d", "reentrant")
+
+    def test_it_is_broken_in_the_wait_by_another_daemon(self):
+        self.broken("other", "reentrant")
+
+    def test_a_fair_one_is_broken_in_the_wait(self):
+        self.broken("d", "fair")
+
+    def test_a_fair_one_is_broken_in_the_wait_by_another_daemon(self):
+        self.broken("other", "fair")
+
     def test_another_server_is_at_its_address(self):
         """The daemon refuses a write by a process that is not the one which has granted the lock."""
         self.begin()

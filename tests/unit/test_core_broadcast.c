@@ -44,9 +44,9 @@ START_TEST(a_break_is_broadcast)
         int64_t were;
         const char *says; /* NULL: no broadcast */
     } cases[] = {
-        {CORE_OK, 1, "B5:other,1:a,1:a,"},
+        {CORE_OK, 1, "B5:other,1:a,1:a,4:1001,"}, /* the token of the BREAK */
         {CORE_UNKNOWN, 0, "B5:other,1:a,1:a,"}, /* it may have run */
-        {CORE_OK, 0, "B5:other,1:a,1:a,"}, /* an earlier BREAK may have run late */
+        {CORE_OK, 0, "B5:other,1:a,1:a,4:1001,"}, /* an earlier BREAK may have run late */
         {CORE_DOWN, 0, NULL},
     };
 
@@ -275,6 +275,32 @@ START_TEST(answered_in_time)
             redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
         }
         expect_reply(&w, id, CORE_GRANTED);
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* The token of the BREAK shows whether a grant of kind fair was there before it: then it is given back. */
+START_TEST(a_fair_grant_by_its_token)
+{
+    static const char broken[] = "B5:other,1:a,1:a,4:2000,";
+
+    for (uint64_t token = 1999; token <= 2001; token += 2) {
+        struct world w;
+        struct flight op;
+        uint64_t id;
+
+        open_as(&w, "us");
+        id = lock(&w, session(&w), "a", .kind = KIND_FAIR);
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        receives(&w, broken, sizeof(broken) - 1);
+        redis_says(&w, op, CORE_OK, .token = token);
+        if (token < 2000) {
+            redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+            w.token = 2001;
+            redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK);
+        }
+        ck_assert_uint_gt(expect_reply(&w, id, CORE_GRANTED)->token, 2000);
         world_close(&w);
     }
 }
@@ -514,6 +540,7 @@ main(void)
 {
     const TTest *tests[] = {a_break_is_broadcast, lost_at_once, taken_since, renewed_before, cached,
                             received_from_others, received_from_others_in_vain, answered_too_late, answered_in_time,
+                            a_fair_grant_by_its_token,
                             a_break_of_a_closed_session_is_broadcast, wanted_is_broadcast, wanted_while_it_lingers,
                             wanted_while_it_is_held, their_turn_ends, their_turn_refuses_no_request,
                             a_break_refuses_another_kind, wanted_where_it_is_wanted, nothing_to_do};

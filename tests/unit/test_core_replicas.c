@@ -182,6 +182,39 @@ START_TEST(patience)
 }
 END_TEST
 
+/*
+ * The name is broken while the replicas have not acknowledged a grant: the answer to the BREAK comes first. The grant
+ * has a smaller token than the BREAK, its key is gone, and by then another owner may have been granted a larger one.
+ */
+START_TEST(broken_before_they_have_it)
+{
+    for (int kind = 0; kind < KINDS; kind++) {
+        struct world w;
+        struct flight op, breaks;
+        uint64_t s, id, broken, token;
+
+        world_open(&w);
+        s = session(&w);
+        id = lock(&w, s, "a", .kind = (enum kind)kind, .limit = 1, .replicas = 1);
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        token = ++w.token; /* Redis grants it now, and the replicas hang */
+        broken = break_name(&w, session(&w), "a", .kind = (enum kind)kind, .limit = 1);
+        breaks = expect_op(&w, CORE_BREAK_KEY, "a");
+        redis_says(&w, breaks, CORE_OK, .expiry_ms = 1, .token = token + 10);
+        w.token = token + 10;
+        expect_reply(&w, broken, CORE_LEFT);
+        redis_says(&w, op, CORE_OK, .token = token, .replicas = 1);
+        ck_assert_msg(!is_answered(&w, id), "kind %d: granted by a token from before the BREAK", kind);
+        if (has_op(&w, CORE_RELEASE, "a")) {
+            redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+        }
+        redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_OK, .replicas = 1);
+        ck_assert_uint_gt(expect_reply(&w, id, CORE_GRANTED)->token, token + 10);
+        world_close(&w);
+    }
+}
+END_TEST
+
 /* All names or none; the reply has the numbers of the name with too few replicas. */
 START_TEST(one_of_several)
 {
@@ -284,8 +317,8 @@ int
 main(void)
 {
     const TTest *tests[] = {replicas_are_asked_for_a_first_hold, too_few, given_back_for_sure, a_waiter_asks_again,
-                            waited_in_vain, patience, one_of_several, handed_over, not_handed_over,
-                            not_when_it_was_reclaimed};
+                            waited_in_vain, patience, broken_before_they_have_it, one_of_several, handed_over,
+                            not_handed_over, not_when_it_was_reclaimed};
 
     return suite_main("core, replicas", tests, sizeof(tests) / sizeof(tests[0]));
 }
