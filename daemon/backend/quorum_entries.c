@@ -99,7 +99,7 @@ static bool
 is_clean(const struct quorum *qu, const struct quorum_entry *entry)
 {
     for (unsigned i = 0; i < qu->nodes_n; i++) {
-        if (!entry->part[i].clean) {
+        if (!entry->part[i].clean || entry->part[i].shrink_until_us > clock_now_us()) {
             return false;
         }
     }
@@ -131,7 +131,7 @@ quorum_entry_settle(struct quorum *qu, struct quorum_entry *entry)
     for (unsigned i = 0; i < qu->nodes_n && !entry->wanted; i++) {
         const struct quorum_part *p = &entry->part[i];
 
-        if (!p->clean && sweep_us(p, now_us) < at_us) {
+        if ((!p->clean || p->shrink_until_us > now_us) && sweep_us(p, now_us) < at_us) {
             at_us = sweep_us(p, now_us);
         }
     }
@@ -416,6 +416,26 @@ note_repair(struct quorum_part *p, const struct errand *e)
     e->op->entry->check_us = p->repaired_us + 2 * e->to->of->conf.timeout_us;
 }
 
+/*
+ * The node has not answered a RENEW, which may run until its guard, and shorten what a later command has set: until
+ * then the node has the owner's key for the shorter lease only, also after a release and another attempt.
+ */
+static void
+note_shrink(struct quorum_part *p, const struct quorum_op *o, int64_t guard_us)
+{
+    bool shorter = p->shrink_until_us > clock_now_us() && p->shrink_lease_us < o->op.lease_us;
+
+    p->shrink_lease_us = shorter ? p->shrink_lease_us : o->op.lease_us;
+    p->shrink_until_us = guard_us > p->shrink_until_us ? guard_us : p->shrink_until_us;
+}
+
+/* The lease that the node keeps to, when a command of sent_us has asked for lease_us. */
+static int64_t
+capped_lease_us(const struct quorum_part *p, int64_t sent_us, int64_t lease_us)
+{
+    return sent_us < p->shrink_until_us && p->shrink_lease_us < lease_us ? p->shrink_lease_us : lease_us;
+}
+
 /* Updates the part by the answer. */
 static void
 learn(struct quorum_part *p, const struct errand *e, const struct core_done *done)
@@ -430,7 +450,8 @@ learn(struct quorum_part *p, const struct errand *e, const struct core_done *don
         } else if (o->type == QUORUM_CHECK && current) {
             p->shown_us = done->sent_us;
         } else if (e->verb != CORE_BREAK_KEY && current) {
-            int64_t deadline_us = core_deadline_us(done->sent_us, o->op.lease_us);
+            int64_t lease_us = capped_lease_us(p, done->sent_us, o->op.lease_us);
+            int64_t deadline_us = core_deadline_us(done->sent_us, lease_us);
 
             p->deadline_us = deadline_us > p->deadline_us || o->op.exact ? deadline_us : p->deadline_us;
             p->sent_us = p->shown_us = done->sent_us;
@@ -461,6 +482,8 @@ learn(struct quorum_part *p, const struct errand *e, const struct core_done *don
             p->acquire_until_us = done->guard_us;
         } else if (e->verb == CORE_RELEASE && done->guard_us > p->release_until_us) {
             p->release_until_us = done->guard_us;
+        } else if (e->verb == CORE_EXTEND && o->op.exact) {
+            note_shrink(p, o, done->guard_us);
         }
         break;
     case CORE_GRACE: /* the deadline stays: the node gives no vote */

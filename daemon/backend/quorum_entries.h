@@ -39,7 +39,9 @@ struct quorum_part {
     int64_t shown_us;    /* when the last command that found the owner's key left; 0 = none did, or it is missing */
     int64_t repaired_us; /* when a repair had set the owner's key, which does not count yet (O7); 0 = it counts */
     int64_t acquire_until_us; /* an UNKNOWN attempt may run until then, ... */
-    int64_t release_until_us; /* ... and an UNKNOWN release until then */
+    int64_t release_until_us; /* ... and an UNKNOWN release until then, ... */
+    int64_t shrink_until_us; /* ... and an UNKNOWN RENEW, which may shorten the lease to shrink_lease_us */
+    int64_t shrink_lease_us;
 };
 
 /* One owner's entry for a name, on all nodes; the key follows the parts. */

@@ -170,6 +170,35 @@ START_TEST(a_repair_does_not_count_at_once)
 }
 END_TEST
 
+/*
+ * A RENEW to a short lease is unanswered at node 0, and may still run there: whatever a later command asks for before
+ * its guard, node 0 has the key for the short lease only.
+ */
+START_TEST(an_unanswered_renew_may_shorten_what_comes_after_it)
+{
+    struct quorum_part *p = &entry->part[0];
+    int64_t now_us = clock_now_us();
+
+    qu->conf.timeout_us = US_PER_S;
+    p->in_flight = false;
+    entry->wanted = true;
+    o.type = QUORUM_CONFIRM;
+    o.op.exact = true;
+    for (int i = 0; i < 2; i++) {
+        struct errand *e;
+
+        o.op.lease_us = i == 0 ? US_PER_S : 60 * US_PER_S;
+        quorum_part_push(qu, &o, 0, CORE_EXTEND, 0);
+        e = container_of(p->queue.next, struct errand, node);
+        quorum_part_done(qu, e, &(struct core_done){.outcome = i == 0 ? CORE_UNKNOWN : CORE_OK,
+                                                    .sent_us = now_us + i * 10 * US_PER_MS,
+                                                    .guard_us = now_us + US_PER_S});
+        freelist_give(&qu->freelist, e, sizeof(*e));
+    }
+    ck_assert_int_le(quorum_part_deadline_us(p, &qu->node[0]), now_us + US_PER_S + 10 * US_PER_MS);
+}
+END_TEST
+
 #ifdef RLOCKD_TEST_CLOCK
 /* O9. Node 0 does not vote; the reclaim has reached the other nodes, and `outcome` is that of node 0. */
 static void
@@ -316,6 +345,7 @@ suite(void)
     tcase_add_test(t, an_errand_of_a_reclaim_that_acquires_nothing_is_no_reclaim);
     tcase_add_test(t, a_reclaim_sets_no_key_at_a_node_that_votes_by_now);
     tcase_add_loop_test(t, a_repair_does_not_count_at_once, 0, 4);
+    tcase_add_test(t, an_unanswered_renew_may_shorten_what_comes_after_it);
 #ifdef RLOCKD_TEST_CLOCK
     tcase_add_loop_test(t, a_reclaim_that_failed_is_sent_again_before_a_renewal, 0, 4);
     tcase_add_test(t, the_pauses_between_resends_double);
