@@ -16,6 +16,7 @@
 #include "daemon/core/locks.h"
 #include "daemon/core/state.h"
 #include "daemon/core/times.h"
+#include "daemon/core/uncertain_notes.h"
 
 /*
  * A1  Claims that ask together are the first ones in the queue that have requests, in its order, and Redis runs their
@@ -40,6 +41,9 @@
  *     no attempt is sent behind any release.
  * A7  A claim whose grant too few replicas have acknowledged is the first in the queue again when that grant is given
  *     back. Until then no claim asks, except for a ticket: otherwise others would overtake it while it cannot ask.
+ * A8  A claim that asked alone, and that Redis may have granted the lock, asks again before all others, also those that
+ *     have come back to a kept position in front of it: they would find the lock taken by this claim, which nobody
+ *     holds, until its lease ends. Kinds with tickets have claim_put_by_ticket() for that.
  */
 
 /* The first claim in the queue that has waiters and no ticket: it asks for a ticket, whoever holds the lock. */
@@ -102,7 +106,19 @@ try_first(struct core *c, struct claim *cl, bool alone)
     q->lone_attempt = alone;
     q->sent_turn = c->turn;
     q->hinted = q->failed = false;
+    q->asks_first = 0;
     op_acquire(c, cl);
+}
+
+/* A8. The claim, if it still waits; else NULL. */
+static struct claim *
+asks_first(const struct core *c, const struct lock *l)
+{
+    struct map_node *found = l->queue->asks_first != 0 ? map_find(&c->claims, l->queue->asks_first) : NULL;
+    struct claim *cl = found != NULL ? container_of(found, struct claim, by_id) : NULL;
+    bool waits = cl != NULL && cl->lock == l && cl->state == CLAIM_QUEUED && !list_empty(&cl->requests);
+
+    return waits && uncertain_may_be_in_redis(cl) ? cl : NULL;
 }
 
 /* Sends the next attempt, and those that may be sent beside it; or arms the timer if it is too early. */
@@ -112,9 +128,15 @@ try_queue(struct core *c, struct lock *l)
     bool behind = may_try_behind(c, l);
     struct queue *q = l->queue;
     struct list *pos, *nxt;
+    struct claim *first;
 
     l->shortfall = l->shortfall && l->releasing_n > 0;
     if (l->shortfall) { /* A7 */
+        return;
+    }
+    first = q->trying_n == 0 && q->retry_us <= c->now_us ? asks_first(c, l) : NULL;
+    if (first != NULL && lock_has_room(l, claim_wants_shared(first), behind)) {
+        try_first(c, first, true);
         return;
     }
     list_for_each_safe(pos, nxt, &q->claims)

@@ -77,6 +77,15 @@ grant(struct core *c, struct claim *cl, const struct core_done *d, int64_t deadl
     serve_claim(c, cl); /* the repetitions that waited with it */
 }
 
+/* QUEUED again, and Redis may have granted it the lock: A8 of attempts.c. */
+static void
+ask_first(struct claim *cl)
+{
+    if (!policy(cl->lock)->tickets && cl->lock->queue->lone_attempt) {
+        cl->lock->queue->asks_first = claim_id(cl);
+    }
+}
+
 static void
 acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
 {
@@ -93,6 +102,7 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
         op_release(c, cl, NULL);
     } else if (broken && !tickets) {
         claim_move(c, cl, CLAIM_QUEUED); /* the grant may have been broken: the next attempt, at once, finds out */
+        ask_first(cl);
         claim_arm(c, cl);
         attempt_succeeded(cl->lock);
     } else if (broken && d->token < cl->lock->queue->broken_token) { /* asking again would take another ticket */
@@ -100,6 +110,7 @@ acquire_ok(struct core *c, struct claim *cl, const struct core_done *d)
         attempt_failed(c, cl->lock, d);
     } else if (c->now_us >= deadline_us) {
         claim_move(c, cl, CLAIM_QUEUED); /* too late to be reported; asking again renews it */
+        ask_first(cl);
         claim_arm(c, cl);
         attempt_failed(c, cl->lock, d);
     } else {
@@ -183,6 +194,8 @@ acquire_done(struct core *c, struct claim *cl, const struct core_done *d)
     } else if (d->outcome == CORE_UNKNOWN && cl->op_ticket) {
         claim_put_by_ticket(c, cl); /* Redis may have given it a ticket: it asks again before any other claim takes
                                        one */
+    } else if (d->outcome == CORE_UNKNOWN) {
+        ask_first(cl);
     }
     if (list_empty(&cl->requests)) {
         position_give_up(c, cl);

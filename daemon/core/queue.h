@@ -65,6 +65,7 @@ struct queue {
     enum core_answer last_failure; /* why the last attempt was neither granted nor TAKEN: UNAVAILABLE, REDIS_FULL,
                                       NO_REPLICAS; else NOT_GRANTED */
     uint8_t replicas, replicas_wanted; /* NO_REPLICAS: how many had acknowledged it, of how many */
+    uint64_t asks_first;    /* id of the claim that asks next, A8 of attempts.c; 0 = the first with requests */
     uint64_t sent_turn;     /* in which the attempts under way were sent */
     uint64_t watch_owner;   /* kinds with tickets: the owner whose own channel is watched; 0 = none */
     int64_t retry_us;       /* no attempt before it, but for a ticket: attempts_advance() */

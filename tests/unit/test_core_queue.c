@@ -540,10 +540,51 @@ START_TEST(views)
 }
 END_TEST
 
+/*
+ * An attempt is unanswered, and Redis has granted it. Meanwhile an owner with a kept position in front has come back,
+ * and finds the lock taken by this daemon's own claim, which nobody holds. The claim asks again before its lease ends.
+ */
+START_TEST(an_unanswered_grant_behind_a_kept_position)
+{
+    struct world w;
+    struct flight op;
+    uint64_t a, b, id, asked_by;
+    int asked = 0;
+
+    world_open(&w);
+    a = session(&w);
+    b = session(&w);
+    id = lock(&w, a, "a", .owner = "alice", .wait_us = MS(100));
+    redis_says(&w, expect_op(&w, CORE_ACQUIRE, "a"), CORE_TAKEN, .pttl_us = MS(200));
+    pass(&w, MS(100));
+    expect_reply(&w, id, CORE_NOT_GRANTED); /* the position is kept for 2 s */
+    lock(&w, b, "a", .owner = "bob");
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    asked_by = op.op.owner;
+    lock(&w, a, "a", .owner = "alice");
+    redis_says(&w, op, CORE_UNKNOWN, .guard_us = w.now_us + MS(900)); /* Redis has run it */
+    for (int i = 0; i < 200 && asked == 0; i++) {
+        stall(&w, MS(100));
+        world_step(&w, &(struct core_event){.type = CORE_TIME});
+        if (has_op(&w, CORE_RELEASE, "a")) {
+            asked++;
+        } else if (has_op(&w, CORE_ACQUIRE, "a")) {
+            op = expect_op(&w, CORE_ACQUIRE, "a");
+            asked += op.op.owner == asked_by;
+            redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30) - i * MS(100));
+        }
+    }
+    ck_assert_msg(asked > 0, "the lock stays taken by a claim that nobody holds, until its lease ends");
+    skip_all(&w);
+    world_close(&w);
+}
+END_TEST
+
 int
 main(void)
 {
     const TTest *tests[] = {
+        an_unanswered_grant_behind_a_kept_position,
         taken_elsewhere, polls,         hints,       one_watch,            backoff,
         turns_by_count,  turns_by_time, turns_alone, ten_thousand_waiters, ten_thousand_leave,
         losses_take_no_kept_positions,
