@@ -1,5 +1,5 @@
 """backend_quorum.py -- mutants of a quorum, of its votes and nodes. R880 to R909, R920, R927 to R929, R1224, R1225,
-R1340 to R1351, R1353, R1384, R1385, R1471 to R1477, R1481, R1482, R1591 to R1593, R1845 to R1849, R1851."""
+R1340 to R1351, R1353, R1384, R1385, R1471 to R1477, R1481, R1482, R1591 to R1593, R1845 to R1849, R1814, R1851."""
 from row import BACKEND, Mutant
 
 QUORUM = "redis:test_quorum.py "
@@ -225,6 +225,8 @@ MUTANTS = [
            "same && container_of", "true || container_of", ["unit:test_backend_parts"]),
     Mutant("R1851", "subscriptions at a majority of the nodes are not reported", BACKEND + "quorum_core.c",
            "quorum_subscribed", "n == qu->majority", "n > qu->nodes_n", [NODES + "Rules.test_one_subscribes_late"]),
+    Mutant("R1814", "a RENEW that a node may still run is forgotten", BACKEND + "quorum_entries.c", "learn",
+           "note_shrink(p, o, done->guard_us);", "", ["unit:test_quorum_entries"]),
     Mutant("R1351", "names in a row get increasing tokens as their votes", BACKEND + "call.c", "call_outcome",
            "answer == ANSWER_OK && !c->of_quorum", "answer == ANSWER_OK", ["unit:test_backend_parts"]),
 ]
