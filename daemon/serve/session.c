@@ -272,17 +272,14 @@ changes_nothing(const struct words *w)
     }
 }
 
+/* Counts n bytes that the reader has consumed. */
 static void
-take(struct session *s, const struct words *w)
+count_unauthed(struct session *s, size_t n)
 {
-    if (s->unreachable && changes_nothing(w)) {
-        return;
-    }
-    requests_take(s, w);
     if (s->closed || s->authed) {
         return;
     }
-    s->unauthed_bytes += w->bytes;
+    s->unauthed_bytes += n;
     if (s->unauthed_bytes > (size_t)s->engine->conf->auth_bytes) {
         lose_framing(s, "too much before AUTH");
     }
@@ -305,10 +302,17 @@ run_requests(struct session *s, unsigned budget)
     unsigned weight;
 
     while (budget > 0 && s->buffered && (reader_pending(&s->reader) == 0 || make_room(s))) {
-        switch (reader_next(&s->reader, &w)) {
+        size_t pending = reader_pending(&s->reader);
+        enum reader_result result = reader_next(&s->reader, &w);
+        size_t consumed = pending - reader_pending(&s->reader); /* blank lines and empty arrays included */
+
+        switch (result) {
         case READER_READY:
             weight = weight_of(&w);
-            take(s, &w);
+            if (!s->unreachable || !changes_nothing(&w)) {
+                requests_take(s, &w);
+                count_unauthed(s, consumed);
+            }
             budget -= weight < budget ? weight : budget;
             if (pubsub_holds_up(s) ||
                 ((weight > 1 || budget % LATE_EVERY == 0) && engine_input_late(s->engine))) {
@@ -317,6 +321,7 @@ run_requests(struct session *s, unsigned budget)
             break;
         case READER_MORE:
             s->buffered = false;
+            count_unauthed(s, consumed);
             break;
         case READER_BAD:
             lose_framing(s, s->reader.error);

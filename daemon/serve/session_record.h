@@ -78,7 +78,7 @@ struct session {
     bool input_done;           /* its input has had a turn since the last turn of its output */
     bool input_skipped;        /* ... and was skipped in the next turn of input: it stays on engine.ready */
     bool cut_short;            /* the session has run its share of this turn, and may have more input */
-    size_t unauthed_bytes;     /* of requests while it owes AUTH */
+    size_t unauthed_bytes;     /* consumed by the reader while it owes AUTH */
 
     /* of its output */
     bool may_send_more;        /* the socket may take more, and no edge will report that */

@@ -317,6 +317,39 @@ require_auth(void)
     conf->auth_unix = true;
 }
 
+/* Bytes that are no request count as well. */
+START_TEST(before_auth_little_is_skipped)
+{
+    static const char *const skipped[] = {"\n", "\r\n", "*0\r\n", "*-1\r\n"};
+    const char *one = skipped[_i];
+    int most;
+    struct client a, b;
+    struct buf received;
+
+    require_auth();
+    a = come();
+    b = come();
+    most = (int)((size_t)conf->auth_bytes / strlen(one));
+    sends_times(&a, one, most);
+    sends(&a, "AUTH sesame\n");
+    sends_times(&a, one, 2 * most);
+    sends(&a, "LOCK x\n");
+    for (int i = 0; i <= most; i++) { /* each is read alone */
+        ck_assert_ptr_nonnull(session_find(engine, b.id));
+        sends(&b, one);
+        settle();
+    }
+    expect(&a, "+OK\r\n:101\r\n");
+    ck_assert_ptr_null(session_find(engine, b.id));
+    buf_init(&received, 0);
+    receives(&b, &received);
+    ck_assert_ptr_nonnull(strstr(received.p, "-ERR Protocol error: too much before AUTH"));
+    buf_fini(&received);
+    close(b.fd);
+    leave(&a);
+}
+END_TEST
+
 START_TEST(before_auth_little_is_taken)
 {
     struct client a, b, c;
@@ -468,6 +501,7 @@ main(void)
     };
     TCase *tc = house_tcase(tests, sizeof(tests) / sizeof(tests[0]));
 
+    tcase_add_loop_test(tc, before_auth_little_is_skipped, 0, 4);
     tcase_add_loop_test(tc, too_many_unanswered_requests_are_not_read, 0, 2);
     tcase_add_loop_test(tc, a_shared_connection_never_locks_itself_out, 0, 4);
     tcase_add_loop_test(tc, requests_behind_a_wait_are_bounded, 0, 2);
