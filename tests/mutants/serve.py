@@ -68,6 +68,8 @@ MUTANTS = [
            "state_store_restore",
            "announce_leases(e, &rs);", "", ["redis:test_reload.py Leases.test_what_was_kept_over_a_restart"],
            [(SERVE + "state_store.c", "announce_leases", "static void", "__attribute__((unused)) static void")]),
+    Mutant("R1876", "HELP INFO lacks -LIMIT", SERVE + "docs.c", "errors_of", "[CMD_INFO] = E(LIMIT),", "",
+           ["redis:test_info.py Info.test_help_has_the_errors_of_the_document"]),
     Mutant("R1706", "`*` is every address of IPv4 alone", SERVE + "listener.c", "listen_tcp",
            "every ? AF_INET6 : AF_INET", "AF_INET", ["unit:test_listener"]),
     Mutant("R1707", "`*` is every address of one family where the other is taken", SERVE + "listener.c", "listen_tcp",
