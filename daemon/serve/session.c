@@ -184,7 +184,7 @@ session_free(struct session *s)
 static bool
 held_up(const struct session *s)
 {
-    return slots_full(s) || slots_ending(s) || s->auth_wait != NULL;
+    return slots_full(s) || slots_hold_up(s) || s->auth_wait != NULL;
 }
 
 /* The session may run another request, if there is a slot for it. */
@@ -193,7 +193,7 @@ accepts_requests(const struct session *s)
 {
     bool ends = s->closed || s->quitting || s->framing_lost;
 
-    return !ends && !session_out_over_limit(s) && !slots_ending(s) && s->auth_wait == NULL;
+    return !ends && !session_out_over_limit(s) && !slots_hold_up(s) && s->auth_wait == NULL;
 }
 
 static bool

@@ -164,11 +164,12 @@ slots_protocol_error(struct session *s, const char *why)
 }
 
 bool
-slots_last_is_quit(const struct session *s)
+slots_last_holds_up(const struct session *s)
 {
     const struct slot *sl = slot_at(s, s->next_slot - 1);
+    bool decides = sl->cmd == CMD_HELLO || sl->cmd == CMD_AUTH || sl->cmd == CMD_RESET || sl->cmd == CMD_QUIT;
 
-    return sl->state == SLOT_DEFERRED && sl->cmd == CMD_QUIT;
+    return sl->state == SLOT_DEFERRED && decides;
 }
 
 void

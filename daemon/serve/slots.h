@@ -67,13 +67,16 @@ slots_full(const struct session *s)
  */
 void slots_refuse_oldest(struct session *s);
 
-/* True when the last request read ends the session: later ones are not run. */
-bool slots_last_is_quit(const struct session *s);
+/*
+ * True: the last request read decides whether later ones run, and with which version of RESP and which role; it has not
+ * had its turn yet, and none is read before that.
+ */
+bool slots_last_holds_up(const struct session *s);
 
 static inline bool
-slots_ending(const struct session *s)
+slots_hold_up(const struct session *s)
 {
-    return s->slots_n > 0 && slots_last_is_quit(s);
+    return s->slots_n > 0 && slots_last_holds_up(s);
 }
 
 #endif
