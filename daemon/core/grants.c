@@ -58,9 +58,7 @@ grant_claim(struct core *c, struct claim *cl, int64_t tried_us, int64_t sent_us)
     l->cohort_since_us = l->cohort_passes == 0 ? c->now_us : l->cohort_since_us;
     l->cohort_passes++;
     news_publish(c, cl, CORE_NEWS_GRANTED, NULL);
-    request_grant(c, first);
-    if (cl->state == CLAIM_HELD) { /* it is: a multilock gives back only later, in multilocks_advance() */
-        stop_timing_out(cl);
-    }
+    request_grant(c, first); /* the claim stays HELD: a multilock gives back only later, in multilocks_advance() */
+    stop_timing_out(cl);
     timing_out_settle(c, l, SETTLE_FULL, CORE_NOT_GRANTED);
 }

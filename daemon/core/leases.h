@@ -37,6 +37,7 @@ void reclaim_redis_reached(struct core *c, struct claim *cl);
 /* positions.c */
 void position_abandoned(struct core *c, struct claim *cl, bool for_good); /* for good: it is not kept */
 void position_give_up(struct core *c, struct claim *cl);
+bool position_may_be_kept(const struct core *c, const struct lock *l);
 /* gives up a position that is kept without requests */
 void position_drop_kept(struct core *c, struct claim *cl);
 

@@ -12,8 +12,8 @@
 
 /*
  * The first claim in the queue that has requests. Positions that are kept without a request are skipped: at most
- * POSITIONS_KEPT_MAX of them, and after a restart all that were restored. If no request waits, they are not looked at:
- * a client that polls with ever new owners leaves one position with each request.
+ * POSITIONS_KEPT_MAX of them. If no request waits, they are not looked at: a client that polls with ever new owners
+ * leaves one position with each request.
  */
 struct claim *
 lock_next_claim(const struct lock *l)

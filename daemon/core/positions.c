@@ -17,10 +17,10 @@
 
 /*
  * Whether one more position may be kept without a request: POSITIONS_KEPT_MAX of one name, of all names as many as may
- * wait. In a drain all are kept, for the next process.
+ * wait. In a drain all are kept: of these the next process keeps the first ones.
  */
-static bool
-may_keep_position(const struct core *c, const struct lock *l)
+bool
+position_may_be_kept(const struct core *c, const struct lock *l)
 {
     return c->draining || (l->queue->kept_n < POSITIONS_KEPT_MAX && c->kept_n < c->conf.waiters_max);
 }
@@ -34,7 +34,7 @@ position_abandoned(struct core *c, struct claim *cl, bool for_good)
 {
     const struct owner *o = cl->owner;
     bool keep = !for_good && o->name != NULL && (!c->draining || c->conf.stores_checkpoints) &&
-                cl->lock->queue_grace_us > 0 && may_keep_position(c, cl->lock);
+                cl->lock->queue_grace_us > 0 && position_may_be_kept(c, cl->lock);
     int64_t kept_us = c->draining ? DRAIN_MAX_US : cl->lock->queue_grace_us; /* in a drain: for the next process */
 
     assert(!o->ending); /* an ending owner has no requests */

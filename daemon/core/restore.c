@@ -151,7 +151,7 @@ as_releasing(struct core *c, struct claim *cl, const struct core_checkpoint_part
 }
 
 static void
-as_queued(struct core *c, struct claim *cl, const struct core_checkpoint *cp)
+as_queued(struct core *c, struct core_restored *rs, struct claim *cl, const struct core_checkpoint *cp)
 {
     const struct core_checkpoint_part *p = &cp->part;
     /* A claim that Redis may have granted is in the way of others: it is kept for the queue grace only. */
@@ -159,6 +159,7 @@ as_queued(struct core *c, struct claim *cl, const struct core_checkpoint *cp)
     int64_t kept_us = p->acquire_unresolved ? queue_us : later(queue_us, clamp_us(cp->owner_grace_us, GRACE_MAX_US));
 
     cl->has_ticket = p->has_ticket;
+/* Claims come in the order of their positions: the first ones are kept, as many as position_may_be_kept() allows. */
     uncertain_set_in_redis(cl, p->has_ticket || p->acquire_unresolved);
     cl->queued.kept_until_us = after_us(c->now_us, kept_us);
     cl->renew_us = after_us(c->now_us, RESTORE_PAUSE_US);
@@ -167,6 +168,12 @@ as_queued(struct core *c, struct claim *cl, const struct core_checkpoint *cp)
     }
 }
 
+    if (position_may_be_kept(c, cl->lock)) {
+        rs->positions++;
+    } else {
+        rs->released++;
+        kept_us = 0;
+    }
 static void
 as_held(struct core *c, struct claim *cl, const struct core_checkpoint_part *p)
 {
@@ -212,8 +219,7 @@ restore_one(struct core *c, struct core_restored *rs, const struct core_checkpoi
         rs->released++;
         as_releasing(c, cl, p);
     } else if (p->state == CORE_CHECKPOINT_QUEUED) {
-        rs->positions++;
-        as_queued(c, cl, cp);
+        as_queued(c, rs, cl, cp);
     } else if (p->state == CORE_CHECKPOINT_HELD && has_room(cl->lock, p)) {
         rs->held++;
         as_held(c, cl, p);

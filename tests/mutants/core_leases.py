@@ -2,6 +2,8 @@
 from row import CORE, Mutant
 
 MUTANTS = [
+    Mutant("R1877", "all positions of one name are restored, however many", CORE + "restore.c", "as_queued",
+           "position_may_be_kept(c, cl->lock)", "true", ["unit:test_core_checkpoints"]),
     Mutant("R1680", "a checkpoint does not have the time until which Redis may have a lock that is released",
            CORE + "checkpoints.c", "describe",
            "state == CORE_CHECKPOINT_RELEASING ? uncertain_expiry_max_us(cl) : 0", "0", ["unit:test_core_restore"]),
@@ -176,7 +178,7 @@ MUTANTS = [
            "CANCEL_MAX = 1024", "CANCEL_MAX = 1024 * 1024", ["unit:test_core_cancel"]),
     Mutant("R155", "a walk begins again when the claim of its cursor has left", CORE + "jobs.c", "cursors_pass",
            "behind != NULL ? claim_id(behind) : CORE_CURSOR_OVER", "0", ["unit:test_core_cursor"]),
-    Mutant("R156", "any number of positions is kept without a request", CORE + "positions.c", "may_keep_position",
+    Mutant("R156", "any number of positions is kept without a request", CORE + "positions.c", "position_may_be_kept",
            "(l->queue->kept_n < POSITIONS_KEPT_MAX && c->kept_n < c->conf.waiters_max)",
            "l->queue->kept_n < UINT32_MAX",
            ["unit:test_core_tickets"]),
@@ -192,7 +194,7 @@ MUTANTS = [
            "restore_expiry_max", "after_us(from_us, p->outlasts_us), 0", "from_us, p->outlasts_us",
            ["unit:test_core_restore"]),
     Mutant("R1823", "losses that were not reported yet count as kept positions", CORE + "positions.c",
-           "may_keep_position", "c->kept_n < c->conf.waiters_max",
+           "position_may_be_kept", "c->kept_n < c->conf.waiters_max",
            "c->claims.count - c->held_n - c->releasing_n - c->waiting_n <= c->conf.waiters_max",
            ["unit:test_core_queue"]),
     Mutant("R404", "an owner that has come back keeps the rest of its last owner grace", CORE + "owners.c",

@@ -2,6 +2,8 @@
  * test_core_checkpoints.c -- checkpoints of an earlier process that contradict themselves or each other, or meet
  * operations in flight. test_core_restore.c has the good ones.
  */
+#include <stdio.h>
+
 #include "tests/unit/core_world.h"
 
 static const struct core_checkpoint checkpoint = {.part = {.claim = 10,
@@ -110,6 +112,32 @@ START_TEST(positions_by_their_graces)
         ck_assert(!known(&w, "a"));
         world_close(&w);
     }
+}
+END_TEST
+
+/* As in a process that runs on, 1,024 positions of a name are kept: the first ones. The others are given up at once. */
+START_TEST(many_positions_of_one_name)
+{
+    enum { MANY = 1030, KEPT = 1024 };
+    static struct core_checkpoint kept[MANY];
+    static char owner[MANY][8];
+    struct core_restored a;
+    struct world w;
+
+    for (unsigned i = 0; i < MANY; i++) {
+        snprintf(owner[i], sizeof(owner[i]), "o%u", i);
+        kept[i] = checkpoint_of(10 + i, owner[i], "a");
+        kept[i].part.state = CORE_CHECKPOINT_QUEUED;
+        kept[i].part.order = MANY - i;
+    }
+    a = restores(&w, kept, MANY);
+    ck_assert(a.positions == KEPT && a.released == MANY - KEPT);
+    ck_assert_uint_eq(w.checkpoints_n, KEPT);
+    for (size_t i = 0; i < w.checkpoints_n; i++) {
+        ck_assert_uint_ge(w.checkpoints[i].cp.part.claim, 10 + MANY - KEPT);
+    }
+    skip_all(&w);
+    world_close(&w);
 }
 END_TEST
 
@@ -281,8 +309,8 @@ int
 main(void)
 {
     const TTest *tests[] = {checkpoints_without_an_owner, positions_by_their_graces, an_attempt_without_grace,
-                            two_holders_of_one_name, several_holders_of_one_name, records_that_disagree,
-                            reached_twice, reached_while_all_is_well, over_and_unverified};
+                            many_positions_of_one_name, two_holders_of_one_name, several_holders_of_one_name,
+                            records_that_disagree, reached_twice, reached_while_all_is_well, over_and_unverified};
 
     return suite_main("core, checkpoints", tests, sizeof(tests) / sizeof(tests[0]));
 }
