@@ -76,6 +76,7 @@ struct core_restored {
     size_t owners_n;
     uint64_t serial;        /* ids up to this one may have been used */
     uint64_t token;         /* every token that was given is at most this, as far as is known */
+    int64_t op_timeout_us;  /* the longest of the processes whose commands may still run; 0 = not known */
     size_t held, positions, released, lost, failed; /* set by the core: how many claims were restored as what */
 };
 

@@ -37,11 +37,20 @@
 
 /*
  * Commands that the former process had on their way to Redis may still run: an acquire, a RENEW or a release of some
- * holds is a straggler for as long as it could be on its way.
+ * holds is a straggler for as long as it could be on its way, by the redis.timeout of that process.
  *
  * A restored claim passes through the states that it had passed through, so that nothing here is allowed that claims.c
  * forbids; and it keeps its id, because values and permits are derived from the id.
  */
+
+/* No command of a former process has a later guard; see uncertain_latest_guard_us(). */
+static int64_t
+former_guard_us(const struct core *c, const struct core_restored *rs)
+{
+    int64_t timeout_us = later(rs->op_timeout_us, c->conf.op_timeout_us);
+
+    return after_us(after_us(c->now_us, timeout_us), timeout_us);
+}
 
 static bool
 keeps_position(const struct core_checkpoint *cp)
@@ -105,7 +114,7 @@ restore_expiry_max(const struct core *c, struct claim *cl, const struct core_che
 
 /* Makes the claim, QUEUED, with all that the checkpoint has. */
 static struct claim *
-claim_of(struct core *c, const struct core_checkpoint *cp)
+claim_of(struct core *c, const struct core_restored *rs, const struct core_checkpoint *cp)
 {
     const struct core_checkpoint_part *p = &cp->part;
     struct owner *o = owner_restore(c, is_expected(cp) ? cp->owner : (struct slice){NULL, 0});
@@ -129,7 +138,7 @@ claim_of(struct core *c, const struct core_checkpoint *cp)
     cl->since_us = p->granted_us != 0 ? earlier(p->granted_us, c->now_us) : c->now_us;
     restore_expiry_max(c, cl, p);
     if (p->acquire_unresolved) {
-        uncertain_add_straggler(c, cl, STRAGGLER_ACQUIRE, uncertain_latest_guard_us(c));
+        uncertain_add_straggler(c, cl, STRAGGLER_ACQUIRE, former_guard_us(c, rs));
     }
     cl->queued.position = ++c->serial;
     cl->checkpoint_sum = 1; /* a checkpoint is stored, though not that of the present state */
@@ -150,6 +159,7 @@ as_releasing(struct core *c, struct claim *cl, const struct core_checkpoint_part
     cl->retry_us = after_us(c->now_us, RESTORE_PAUSE_US);
 }
 
+/* Claims come in the order of their positions: the first ones are kept, as many as position_may_be_kept() allows. */
 static void
 as_queued(struct core *c, struct core_restored *rs, struct claim *cl, const struct core_checkpoint *cp)
 {
@@ -158,8 +168,13 @@ as_queued(struct core *c, struct core_restored *rs, struct claim *cl, const stru
     int64_t queue_us = cl->lock->queue_grace_us;
     int64_t kept_us = p->acquire_unresolved ? queue_us : later(queue_us, clamp_us(cp->owner_grace_us, GRACE_MAX_US));
 
+    if (position_may_be_kept(c, cl->lock)) {
+        rs->positions++;
+    } else {
+        rs->released++;
+        kept_us = 0;
+    }
     cl->has_ticket = p->has_ticket;
-/* Claims come in the order of their positions: the first ones are kept, as many as position_may_be_kept() allows. */
     uncertain_set_in_redis(cl, p->has_ticket || p->acquire_unresolved);
     cl->queued.kept_until_us = after_us(c->now_us, kept_us);
     cl->renew_us = after_us(c->now_us, RESTORE_PAUSE_US);
@@ -168,14 +183,8 @@ as_queued(struct core *c, struct core_restored *rs, struct claim *cl, const stru
     }
 }
 
-    if (position_may_be_kept(c, cl->lock)) {
-        rs->positions++;
-    } else {
-        rs->released++;
-        kept_us = 0;
-    }
 static void
-as_held(struct core *c, struct claim *cl, const struct core_checkpoint_part *p)
+as_held(struct core *c, const struct core_restored *rs, struct claim *cl, const struct core_checkpoint_part *p)
 {
     claim_move(c, cl, CLAIM_TRYING);
     claim_move(c, cl, CLAIM_HELD);
@@ -189,10 +198,10 @@ as_held(struct core *c, struct claim *cl, const struct core_checkpoint_part *p)
     /* whatever has happened meanwhile: Redis has to confirm first that it is still there */
     uncertain_set_verify(c, cl, VERIFY_EXISTS);
     if (p->shrink_lease_us != 0) {
-        uncertain_add_renew(c, cl, p->shrink_lease_us, uncertain_latest_guard_us(c));
+        uncertain_add_renew(c, cl, p->shrink_lease_us, former_guard_us(c, rs));
     }
     if (p->partial) {
-        uncertain_add_straggler(c, cl, STRAGGLER_RELEASE, uncertain_latest_guard_us(c));
+        uncertain_add_straggler(c, cl, STRAGGLER_RELEASE, former_guard_us(c, rs));
         if (policy(cl->lock)->two_sorts) {
             uncertain_add_taking(cl);
         }
@@ -210,7 +219,7 @@ static bool
 restore_one(struct core *c, struct core_restored *rs, const struct core_checkpoint *cp)
 {
     const struct core_checkpoint_part *p = &cp->part;
-    struct claim *cl = claim_of(c, cp);
+    struct claim *cl = claim_of(c, rs, cp);
 
     if (cl == NULL) {
         return false;
@@ -222,7 +231,7 @@ restore_one(struct core *c, struct core_restored *rs, const struct core_checkpoi
         as_queued(c, rs, cl, cp);
     } else if (p->state == CORE_CHECKPOINT_HELD && has_room(cl->lock, p)) {
         rs->held++;
-        as_held(c, cl, p);
+        as_held(c, rs, cl, p);
         if (cl->hold.deadline_us <= c->now_us) {
             rs->held--;
             rs->lost++;

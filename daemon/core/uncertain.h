@@ -36,9 +36,8 @@ uncertain_has_stragglers(const struct core *c, const struct claim *cl, unsigned 
 }
 
 /*
- * No command that this process or the former one has sent until now has a later guard: a guard is op_timeout_us after
- * its command, and the rest is for clocks that differ. (The former process must not have had more than twice the
- * redis.timeout.)
+ * No command that this process has sent until now has a later guard: a guard is op_timeout_us after its command, and
+ * the rest is for clocks that differ. Commands of former processes may have later ones: see restore.c.
  */
 static inline int64_t
 uncertain_latest_guard_us(const struct core *c)

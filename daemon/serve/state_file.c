@@ -42,6 +42,7 @@ struct head {
     char boot[STATE_FILE_BOOT_BYTES];
     uint64_t epoch; /* in which all holds of domain 0 were last; of the other domains: epochs_file.h */
     uint64_t others; /* 1: there were other daemons on that Redis */
+    int64_t timeout_us; /* see state_file_set_timeout(); 0: written by a version that does not know it */
 };
 
 struct copy {
@@ -374,7 +375,7 @@ state_file_load(struct state_file *sf, struct core_restored *rs)
     size_t used = 0, room = 0, checkpoints;
     char *text;
 
-    *rs = (struct core_restored){.serial = head->serial, .token = head->token};
+    *rs = (struct core_restored){.serial = head->serial, .token = head->token, .op_timeout_us = head->timeout_us};
     if (!sf->same_boot && head->serial != 0) {
         rs->serial += POWER_LOSS_IDS;
     }
@@ -538,6 +539,12 @@ void
 state_file_set_others(struct state_file *sf, bool others)
 {
     head_of(&sf->table[FIRST])->others = others;
+}
+
+void
+state_file_set_timeout(struct state_file *sf, int64_t timeout_us)
+{
+    head_of(&sf->table[FIRST])->timeout_us = timeout_us;
 }
 
 struct state_file_counts

@@ -70,6 +70,9 @@ void state_file_set_epoch(struct state_file *sf, uint16_t domain, uint64_t epoch
 bool state_file_others(const struct state_file *sf);
 void state_file_set_others(struct state_file *sf, bool others);
 
+/* The longest redis.timeout of this process and the former ones whose commands may still run in Redis. */
+void state_file_set_timeout(struct state_file *sf, int64_t timeout_us);
+
 struct state_file_counts state_file_count(const struct state_file *sf);
 
 #endif

@@ -90,6 +90,16 @@ log_restored(const struct engine *e, const struct core_restored *rs)
               NULL);
 }
 
+/* Twice the timeout: see uncertain_latest_guard_us(). */
+static void
+note_timeout(struct engine *e, int64_t former_us)
+{
+    bool was_longer = former_us > e->op_timeout_us;
+
+    state_file_set_timeout(e->state_store.file, was_longer ? former_us : e->op_timeout_us);
+    e->state_store.timeout_until_us = was_longer ? clock_now_us() + 2 * former_us : 0;
+}
+
 bool
 state_store_restore(struct engine *e, char error[160])
 {
@@ -104,6 +114,7 @@ state_store_restore(struct engine *e, char error[160])
         state_file_loaded_free(&rs);
         return false;
     }
+    note_timeout(e, rs.op_timeout_us);
     for (size_t i = 0; i < rs.n; i++) {
         struct core_spec spec;
 
@@ -191,6 +202,9 @@ state_store_turn(struct engine *e)
         log_event(e->log, LOG_INFO, "state", "released", "locks", LOG_N(store->released + store->lost), "start_us",
                   LOG_N(clock_now_us() - e->started_us), store->reached_us != 0 ? "redis_us" : NULL,
                   LOG_N(clock_now_us() - store->reached_us), NULL); /* perhaps all leases had ended before */
+    }
+    if (store->timeout_until_us != 0 && clock_now_us() >= store->timeout_until_us) {
+        note_timeout(e, 0);
     }
     return state_file_tidy(store->file);
 }

@@ -16,6 +16,7 @@ struct state_store {
     size_t restored, released, lost; /* claims of the former process */
     bool releasing;       /* Redis still has some of `released` and `lost` */
     int64_t reached_us;   /* when Redis was reached first; 0 = not yet */
+    int64_t timeout_until_us; /* commands of a longer redis.timeout may run until then; 0 = none */
     bool warned;          /* it is logged that some checkpoints cannot be kept */
 };
 

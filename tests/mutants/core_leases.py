@@ -2,6 +2,9 @@
 from row import CORE, Mutant
 
 MUTANTS = [
+    Mutant("R1870", "commands of a former process are over by the redis.timeout of this one", CORE + "restore.c",
+           "former_guard_us", "later(rs->op_timeout_us, c->conf.op_timeout_us)",
+           "rs != NULL ? c->conf.op_timeout_us : 0", ["unit:test_core_checkpoints"]),
     Mutant("R1877", "all positions of one name are restored, however many", CORE + "restore.c", "as_queued",
            "position_may_be_kept(c, cl->lock)", "true", ["unit:test_core_checkpoints"]),
     Mutant("R1680", "a checkpoint does not have the time until which Redis may have a lock that is released",

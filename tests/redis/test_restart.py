@@ -8,6 +8,7 @@ import select
 import shutil
 import signal
 import stat
+import struct
 import sys
 import time
 import unittest
@@ -429,6 +430,22 @@ class Directory(Restart):
         for f in os.listdir(self.state):
             self.assertEqual(stat.S_IMODE(os.stat(os.path.join(self.state, f)).st_mode), 0o600, f)
         self.assertEqual(stat.S_IMODE(os.stat(self.state).st_mode), 0o700)
+
+    def timeout_kept(self):
+        with open(os.path.join(self.state, "held"), "rb") as f:
+            return struct.unpack_from("<q", f.read(160), 152)[0]  # struct head of state_file.c
+
+    def test_a_longer_timeout_counts_while_its_commands_may_run(self):
+        """Also for a third process, which a restart of the second one follows at once."""
+        d = self.start(conf="redis: { timeout: 3s }\n")
+        self.assertEqual(self.timeout_kept(), 3000000)
+        began = time.monotonic()
+        d = self.again(d, "second", conf="redis: { timeout: 500ms }\n")
+        self.assertEqual(self.timeout_kept(), 3000000)
+        until(lambda: d.cmd("PING") and self.timeout_kept() == 500000)
+        self.assertGreater(time.monotonic() - began, 6)
+        d = self.again(d, "third", conf="redis: { timeout: 1s }\n")
+        self.assertEqual(self.timeout_kept(), 1000000)
 
     def refused(self, name, **more):
         d = self.start(name, wait=False, **more)

@@ -35,9 +35,10 @@ checkpoint_of(uint64_t claim, const char *owner, const char *name)
 }
 
 static struct core_restored
-restores(struct world *w, struct core_checkpoint *kept, size_t n)
+restores_from(struct world *w, struct core_checkpoint *kept, size_t n, int64_t former_timeout_us)
 {
-    struct core_restored a = {.checkpoint = kept, .n = n, .serial = 1000, .token = 1000};
+    struct core_restored a = {.checkpoint = kept, .n = n, .serial = 1000, .token = 1000,
+                              .op_timeout_us = former_timeout_us};
     struct core_conf conf = world_conf;
 
     conf.stores_checkpoints = true;
@@ -48,6 +49,12 @@ restores(struct world *w, struct core_checkpoint *kept, size_t n)
     happens(w, &(struct core_event){.type = CORE_RESTORE, .restore = &a});
     ck_assert_uint_eq(a.held + a.positions + a.released + a.lost + a.failed, n);
     return a;
+}
+
+static struct core_restored
+restores(struct world *w, struct core_checkpoint *kept, size_t n)
+{
+    return restores_from(w, kept, n, world_conf.op_timeout_us);
 }
 
 /* Redis is reached, and confirms the hold. */
@@ -305,12 +312,76 @@ START_TEST(over_and_unverified)
 }
 END_TEST
 
+/*
+ * Commands of the former process may run for as long as its redis.timeout allowed: a lease that a RENEW may still
+ * shorten is taken for the short one until then.
+ */
+START_TEST(a_shorter_timeout)
+{
+    static const struct {
+        int64_t former_us, guard_us;
+    } rows[] = {{0, SEC(2)}, {MS(500), SEC(2)}, {SEC(20), SEC(40)}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct core_checkpoint k = checkpoint_of(10, "alice", "a");
+        struct world w;
+        int64_t began_us;
+
+        k.owner_grace_us = SEC(600);
+        k.part.shrink_lease_us = SEC(3);
+        k.part.deadline_us = SEC(1003);
+        restores_from(&w, &k, 1, rows[i].former_us);
+        began_us = w.now_us;
+        confirmed(&w, "a");
+        while (view_of(&w, "a").deadline_us <= w.now_us + SEC(3)) {
+            pass(&w, SEC(1));
+            redis_says(&w, expect_op(&w, CORE_EXTEND, "a"), CORE_OK);
+        }
+        ck_assert_int_ge(w.now_us - began_us, rows[i].guard_us);
+        ck_assert_int_le(w.now_us - began_us, rows[i].guard_us + SEC(2));
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* The same for a release of some holds, and for an attempt. */
+START_TEST(a_shorter_timeout_of_others)
+{
+    struct core_checkpoint k = checkpoint_of(10, "alice", "a");
+    struct world w;
+    uint64_t id;
+
+    k.part.state = CORE_CHECKPOINT_QUEUED;
+    k.part.acquire_unresolved = true;
+    k.queue_grace_us = 0;
+    restores_from(&w, &k, 1, SEC(60));
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    pass(&w, SEC(120) - 1);
+    quiet(&w);
+    pass(&w, 1);
+    redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_GONE_IN_REDIS);
+    ck_assert(!known(&w, "a"));
+    world_close(&w);
+    k = checkpoint_of(10, "alice", "a");
+    k.part.partial = true;
+    restores_from(&w, &k, 1, SEC(4));
+    confirmed(&w, "a");
+    id = lock(&w, session(&w), "a", .owner = "alice");
+    pass(&w, SEC(8) - 1);
+    quiet(&w);
+    pass(&w, 1);
+    redis_grants(&w, "a", id);
+    world_close(&w);
+}
+END_TEST
+
 int
 main(void)
 {
     const TTest *tests[] = {checkpoints_without_an_owner, positions_by_their_graces, an_attempt_without_grace,
                             many_positions_of_one_name, two_holders_of_one_name, several_holders_of_one_name,
-                            records_that_disagree, reached_twice, reached_while_all_is_well, over_and_unverified};
+                            records_that_disagree, reached_twice, reached_while_all_is_well, over_and_unverified,
+                            a_shorter_timeout, a_shorter_timeout_of_others};
 
     return suite_main("core, checkpoints", tests, sizeof(tests) / sizeof(tests[0]));
 }

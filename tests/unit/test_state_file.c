@@ -730,6 +730,25 @@ START_TEST(epochs_of_domains)
 }
 END_TEST
 
+/* The redis.timeout of a process is known to the next one, also after a reboot; earlier versions have left a 0. */
+START_TEST(the_timeout_of_the_former_process)
+{
+    static const char *const boots[] = {"one", "one", "one", "two"};
+    static const int64_t timeouts[] = {0, 60000, 1000, 2000};
+
+    for (int i = 0; i < 4; i++) {
+        struct state_file *h = opened(boots[i]);
+        struct core_restored a;
+
+        ck_assert(state_file_load(h, &a));
+        ck_assert_int_eq(a.op_timeout_us, timeouts[i]);
+        state_file_loaded_free(&a);
+        state_file_set_timeout(h, timeouts[i < 3 ? i + 1 : 0]);
+        state_file_close(&h);
+    }
+}
+END_TEST
+
 /* If `held` has another version, it is replaced, and the epochs with it; if `epochs` has, it alone is replaced. */
 START_TEST(epochs_of_another_version)
 {
@@ -816,8 +835,8 @@ main(void)
     const TTest *tests[] = {records_survive_a_restart, graces_rise, another_boot, unknown_boots, ids_rise, it_grows,
                             longest_and_too_long, torn_change, torn_fill, killed_inside_of_a_move,
                             long_names_take_no_more_than_they_need, it_shrinks, it_shrinks_under_load, damaged,
-                            another_version, epochs_of_domains, epochs_of_another_version, epochs_that_cannot_be_kept,
-                            private, a_boot_has_one_id};
+                            another_version, the_timeout_of_the_former_process, epochs_of_domains,
+                            epochs_of_another_version, epochs_that_cannot_be_kept, private, a_boot_has_one_id};
 
     return state_main("held", tests, sizeof(tests) / sizeof(tests[0]));
 }
