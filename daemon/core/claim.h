@@ -69,7 +69,7 @@ struct claim {
     bool has_ticket : 1;    /* kinds with tickets: Redis has one of this claim; QUEUED, TRYING, and RELEASING until it
                                is gone */
     bool counted_kept : 1;  /* QUEUED, TRYING: counted in queue.kept_n and core.kept_n; see count_kept() */
-    bool has_cursor : 1;    /* QUEUED, TRYING: a core_cursor may go on with it: see cursors_pass() */
+    bool has_cursor : 1;    /* QUEUED, TRYING: it has a bookmark: K1 of cursors.c */
     bool was_queued : 1;    /* RELEASING, STRAGGLING: it came from QUEUED or TRYING, and still has `queued`; else it
                                came from HELD or CACHED. claim_move() alone sets it */
 

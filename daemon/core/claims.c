@@ -12,6 +12,7 @@
 #include "daemon/core/claim.h"
 #include "daemon/core/claim_index.h"
 #include "daemon/core/core.h"
+#include "daemon/core/cursors.h"
 #include "daemon/core/dirty.h"
 #include "daemon/core/jobs.h"
 #include "daemon/core/kind_policy.h"
@@ -163,6 +164,7 @@ claim_free(struct core *c, struct claim *cl)
     assert(list_empty(&cl->requests) && cl->refs == 0);
     checkpoint_drop(c, cl);
     count(c, cl, -1);
+    cursors_pass(c, cl);
     claim_unindex(c, cl);
     leave_rounds(c, cl);
     list_remove(&cl->node);

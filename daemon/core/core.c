@@ -96,7 +96,6 @@ core_new(const struct core_conf *conf, const struct hash_key *key, struct metric
     c->sink = sink;
     heap_init(&c->timers);
     queue_init(&c->empty_queue);
-    list_init(&c->cursors);
     for (int i = 0; i < WINDOWS; i++) {
         heap_init(&c->window[i].waiting);
     }
@@ -171,6 +170,7 @@ core_free(struct core **cp)
     map_fini(&c->tokens);
     map_fini(&c->permit_sets);
     map_fini(&c->by_name);
+    map_fini(&c->bookmarks);
     map_fini(&c->by_key);
     map_fini(&c->queues);
     graph_clear(&c->graph[GRAPH_EVENT]);

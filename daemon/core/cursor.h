@@ -6,19 +6,19 @@
 
 #include <stdint.h>
 
-#include "daemon/base/list.h"
-
-#define CORE_CURSOR_OVER UINT64_MAX
+struct bookmark;
 
 /*
  * Reads all locks, or all waiters, in pieces: every name that exists at the start and is not freed meanwhile; later
- * names may be missing. The memory of a cursor is the reader's, and must not move before the cursor is at its end.
+ * names may be missing. The memory of a cursor is the reader's; one that is all zero is at its end.
  */
 struct core_cursor {
-    struct list node;      /* core.cursors; linked = there is more */
-    struct list *next, *last; /* lock.all of the next lock, and of the last lock of its domain */
-    uint64_t waiter;       /* core_cursor_waiters(): the next on the queue; 0 = the first; or CORE_CURSOR_OVER */
-    uint32_t position;     /* of the waiter before that one */
+    struct bookmark *next;   /* at the next lock; NULL: the cursor is at its end */
+    struct bookmark *last;   /* behind the last lock that its domain had when the cursor came there */
+    struct bookmark *waiter; /* core_cursor_waiters(): at the next claim in the queue; NULL: at the first */
+    uint32_t moves;          /* bookmark.moves of `next` at the end of the last slice */
+    uint32_t position;       /* of the waiter before `waiter` */
+    uint32_t domain;         /* that the next lock is in */
 };
 
 #endif

@@ -13,6 +13,7 @@
 #include "daemon/base/list.h"
 #include "daemon/core/jobs.h"
 
+struct bookmark;
 struct core;
 struct lock;
 
@@ -27,6 +28,7 @@ struct review {
 
 struct domain {
     struct list locks;     /* lock.all, in order of creation */
+    struct bookmark *end_bookmark; /* of cursors that go on with the next lock, or end before it; NULL: none */
     uint64_t epoch;        /* the epoch in which holds are being reclaimed; 0: none are, or not any more */
     uint64_t unverified_n; /* claims with VERIFY_LOST */
     struct review review;

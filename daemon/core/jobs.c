@@ -12,7 +12,6 @@
 #include "daemon/core/jobs.h"
 
 #include "daemon/core/claim.h"
-#include "daemon/core/cursor.h"
 #include "daemon/core/dirty.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/state.h"
@@ -107,67 +106,4 @@ domain_with_locks(const struct core *c, uint32_t from)
         from += 64 - from % 64;
     }
     return c->domains_n;
-}
-
-void
-cursor_at_domain(const struct core *c, struct core_cursor *w, uint32_t from)
-{
-    uint32_t i = domain_with_locks(c, from);
-
-    w->waiter = w->position = 0;
-    if (i == c->domains_n) {
-        list_remove(&w->node);
-        return;
-    }
-    w->next = c->domain[i].locks.next;
-    w->last = c->domain[i].locks.prev;
-}
-
-/* The lock is about to be freed: moves one cursor off it, see cursor.h. */
-static void
-cursor_leave(const struct core *c, struct core_cursor *w, const struct lock *l)
-{
-    if (w->next == &l->all && w->last == &l->all) {
-        cursor_at_domain(c, w, l->domain + 1u);
-    } else if (w->next == &l->all) {
-        w->next = l->all.next;
-        w->waiter = w->position = 0;
-    } else if (w->last == &l->all) {
-        w->last = l->all.prev;
-    }
-}
-
-void
-cursors_leave(struct core *c, const struct lock *l)
-{
-    struct list *pos, *nxt;
-
-    list_for_each_safe(pos, nxt, &c->cursors)
-    {
-        cursor_leave(c, container_of(pos, struct core_cursor, node), l);
-    }
-}
-
-void
-cursors_pass(struct core *c, struct claim *cl)
-{
-    struct list *next = cl->node.next, *pos, *nxt;
-    struct claim *behind;
-
-    if (!cl->has_cursor) {
-        return;
-    }
-    cl->has_cursor = false;
-    behind = next == &cl->lock->queue->claims ? NULL : container_of(next, struct claim, node);
-    list_for_each_safe(pos, nxt, &c->cursors)
-    {
-        struct core_cursor *w = container_of(pos, struct core_cursor, node);
-
-        if (w->waiter == claim_id(cl)) {
-            w->waiter = behind != NULL ? claim_id(behind) : CORE_CURSOR_OVER;
-            if (behind != NULL) {
-                behind->has_cursor = true;
-            }
-        }
-    }
 }

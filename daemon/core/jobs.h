@@ -17,10 +17,8 @@
 #include "daemon/core/state.h"
 
 struct core;
-struct core_cursor;
 struct domain;
 struct lock;
-struct claim;
 
 enum { JOB_RECORDS = 64 }; /* records that a job looks at before the next job has its turn */
 
@@ -47,17 +45,10 @@ uint32_t job_records_max(const struct core *c); /* records that may be looked at
 void walk_init(struct walk *w, enum walk_kind kind);
 void walk_begin(struct core *c, struct domain *d, enum walk_kind kind);
 void walk_end(struct core *c, struct domain *d, struct walk *w); /* the last lock is done, or was freed */
-void walks_leave(struct core *c, const struct lock *l); /* the lock is about to be freed ... */
-void cursors_leave(struct core *c, const struct lock *l); /* ... so cursors there move on, too */
+void walks_leave(struct core *c, const struct lock *l); /* the lock is about to be freed */
 
 /* the first domain with locks, `from` or above; or domains_n */
 uint32_t domain_with_locks(const struct core *c, uint32_t from);
-
-/* Moves the cursor to the locks of the first domain, `from` or above, that has any; ends the cursor if none has. */
-void cursor_at_domain(const struct core *c, struct core_cursor *w, uint32_t from);
-
-/* The claim is about to leave its position in the queue: cursors at it move to the one behind it. */
-void cursors_pass(struct core *c, struct claim *cl);
 
 /* Whether there is something left of that part of the turn's slice. */
 static inline bool

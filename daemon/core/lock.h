@@ -54,6 +54,7 @@ struct lock {
     uint16_t name_n, key_n; /* bytes */
     uint16_t domain;        /* number of the domain that its key is in */
     uint8_t replicas;       /* so many must acknowledge a grant, by the rule at the last LOCK */
+    bool has_cursor;        /* it has a bookmark: K1 of cursors.c */
     char text[];            /* the name, and behind it the key, unless they are equal */
 };
 

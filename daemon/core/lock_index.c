@@ -8,6 +8,7 @@
 #include <assert.h>
 
 #include "daemon/core/bounds.h"
+#include "daemon/core/cursors.h"
 #include "daemon/core/kind_policy.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/lock_index.h"
@@ -167,6 +168,7 @@ lock_new(struct core *c, struct slice name, uint64_t number, const struct core_s
         map_add(&c->by_key, lock_key_node(l), hash_bytes(&c->key, spec->key.p, spec->key.n));
     }
     list_push_back(&lock_domain(c, l)->locks, &l->all);
+    cursors_join(c, l);
     note_domain(c, l->domain);
     c->locks_n++;
     return l;

@@ -18,6 +18,7 @@
 #include "daemon/core/claim_index.h"
 #include "daemon/core/claims.h"
 #include "daemon/core/core.h"
+#include "daemon/core/cursors.h"
 #include "daemon/core/dirty.h"
 #include "daemon/core/ends.h"
 #include "daemon/core/jobs.h"

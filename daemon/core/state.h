@@ -94,7 +94,7 @@ struct core {
     struct domain *domain;  /* by number */
     uint32_t domains_n;
     uint64_t *domain_has_locks; /* owned: a bit for each domain */
-    struct list cursors;    /* core_cursor.node: readers of all locks or waiters, see view.h */
+    struct map bookmarks;   /* bookmark.by_record: of cursors.c */
     struct queue empty_queue; /* of all locks without waiters: never written */
     struct {
         struct lock *first, **end;

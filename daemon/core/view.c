@@ -7,6 +7,7 @@
 #include "daemon/core/claim.h"
 #include "daemon/core/claim_index.h"
 #include "daemon/core/claims.h"
+#include "daemon/core/cursors.h"
 #include "daemon/core/kind_policy.h"
 #include "daemon/core/lock.h"
 #include "daemon/core/lock_index.h"
@@ -241,92 +242,62 @@ core_holder_named(const struct core *c, int64_t now_us, struct slice name, struc
     return true;
 }
 
-/* ---- walks in pieces ---- */
+/* ---- cursors ---- */
 
 void
 core_cursor_begin(struct core *c, struct core_cursor *w)
 {
-    *w = (struct core_cursor){.next = NULL};
-    list_init(&w->node);
-    list_push_back(&c->cursors, &w->node);
-    cursor_at_domain(c, w, 0);
+    cursor_begin(c, w);
 }
 
 void
-core_cursor_end(struct core_cursor *w)
+core_cursor_end(struct core *c, struct core_cursor *w)
 {
-    list_remove(&w->node);
-}
-
-/* Moves to the next name, or to the end. */
-static void
-cursor_next(const struct core *c, struct core_cursor *w)
-{
-    if (w->next == w->last) {
-        cursor_at_domain(c, w, container_of(w->next, struct lock, all)->domain + 1u);
-        return;
-    }
-    w->next = w->next->next;
-    w->waiter = w->position = 0;
+    cursor_end(c, w);
 }
 
 bool
 core_cursor_locks(struct core *c, struct core_cursor *w, int64_t now_us, struct slice glob, unsigned n,
                   core_lock_fn *fn, void *ctx)
 {
-    for (; n > 0 && list_linked(&w->node); n--) {
-        const struct lock *l = container_of(w->next, struct lock, all);
+    struct claim *waiter;
+    struct lock *l = cursor_resume(c, w, &waiter);
+
+    for (; n > 0 && l != NULL; n--) {
         struct core_lock_view v;
 
         if (glob.n == 0 || glob_match(glob, lock_name(l))) {
             lock_view(l, now_us, &v);
             fn(ctx, &v);
         }
-        cursor_next(c, w);
+        l = cursor_next(c, w, l, &waiter);
     }
-    return list_linked(&w->node);
-}
-
-/* The claim at the cursor; when it leaves the queue, cursors_pass() moves the cursor on. NULL: the end of the queue. */
-static struct claim *
-next_waiter(const struct core *c, const struct lock *l, const struct core_cursor *w)
-{
-    struct map_node *found;
-    struct claim *cl;
-
-    if (w->waiter == 0) {
-        return container_of(l->queue->claims.next, struct claim, node);
-    }
-    found = w->waiter != CORE_CURSOR_OVER ? map_find(&c->claims, w->waiter) : NULL;
-    cl = found != NULL ? container_of(found, struct claim, by_id) : NULL;
-    return cl != NULL && cl->lock == l && (cl->state == CLAIM_QUEUED || cl->state == CLAIM_TRYING) ? cl : NULL;
+    cursor_suspend(c, w, l, NULL);
+    return l != NULL;
 }
 
 bool
 core_cursor_waiters(struct core *c, struct core_cursor *w, int64_t now_us, struct slice glob, unsigned n,
                     core_waiter_fn *fn, void *ctx)
 {
-    while (n > 0 && list_linked(&w->node)) {
-        const struct lock *l = container_of(w->next, struct lock, all);
-        const struct list *queue = &l->queue->claims;
-        struct claim *cl = NULL;
+    struct claim *cl;
+    struct lock *l = cursor_resume(c, w, &cl);
 
-        if (!list_empty(queue) && (w->waiter != 0 || glob.n == 0 || glob_match(glob, lock_name(l)))) {
-            cl = next_waiter(c, l, w);
+    while (n > 0 && l != NULL) {
+        if (cl != NULL && glob.n > 0 && !glob_match(glob, lock_name(l))) {
+            cl = NULL;
         }
         for (; cl != NULL && n > 0; n--) {
             view_waiter(cl, ++w->position, now_us, fn, ctx);
-            cl = cl->node.next == queue ? NULL : container_of(cl->node.next, struct claim, node);
+            cl = cl->node.next == &l->queue->claims ? NULL : container_of(cl->node.next, struct claim, node);
         }
-        if (cl != NULL) {
-            w->waiter = claim_id(cl);
-            cl->has_cursor = true;
-            return true;
+        if (cl == NULL) {
+            n -= n > 0;
+            l = cursor_next(c, w, l, &cl);
         }
-        n -= n > 0;
-        cursor_next(c, w);
     }
-    return list_linked(&w->node);
+    cursor_suspend(c, w, l, w->position > 0 ? cl : NULL);
+    return l != NULL;
 }
 
 bool

@@ -73,7 +73,7 @@ typedef void core_waiter_fn(void *ctx, const struct core_waiter_view *v);
 typedef void core_holder_fn(void *ctx, const struct core_holder_view *v);
 
 void core_cursor_begin(struct core *c, struct core_cursor *w);
-void core_cursor_end(struct core_cursor *w); /* harmless if it has ended */
+void core_cursor_end(struct core *c, struct core_cursor *w); /* harmless if it has ended; before core_free() */
 
 /* The next `n` names (or waiters), matching or not. False: it is over. glob n == 0: all. */
 bool core_cursor_locks(struct core *c, struct core_cursor *w, int64_t now_us, struct slice glob, unsigned n,

@@ -149,8 +149,7 @@ drop(struct listing_work *w, struct engine *e)
 {
     struct list_work *l = container_of(w, struct list_work, work);
 
-    (void)e;
-    core_cursor_end(&l->cursor);
+    core_cursor_end(e->core, &l->cursor);
     chunks_fini(&l->rows);
     free(l);
 }

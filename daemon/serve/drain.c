@@ -92,7 +92,7 @@ print_locks(struct naming *n)
     }
     core_cursor_begin(core, &cursor);
     (void)core_cursor_locks(core, &cursor, clock_now_us(), (struct slice){NULL, 0}, NAMES_MAX, add_lock, n);
-    core_cursor_end(&cursor);
+    core_cursor_end(core, &cursor);
     if (all > n->counted) {
         buf_printf(n->out, "%s%" PRIu64 " more", n->shown > 0 ? " and " : "", all - n->counted);
     }

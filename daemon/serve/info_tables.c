@@ -173,8 +173,7 @@ drop(struct listing_work *lw, struct engine *e)
 {
     struct table_work *w = container_of(lw, struct table_work, work);
 
-    (void)e;
-    core_cursor_end(&w->cursor);
+    core_cursor_end(e->core, &w->cursor);
     fields_table_fini(&w->table);
     outbox_fini(&w->aside);
     if (w->tree != NULL) {
@@ -215,7 +214,6 @@ info_table(struct cmd *c, struct slice section, struct slice glob, size_t rows_m
     memcpy(w->glob, glob.n > 0 ? glob.p : "", glob.n);
     outbox_init(&w->aside);
     fields_table_init(&w->table, rows_max);
-    list_init(&w->cursor.node);
     if (w->kind->empty != NULL) {
         core_cursor_begin(e->core, &w->cursor);
         return listing_run(c, &w->work);

@@ -211,14 +211,13 @@ tree_new(struct engine *e, struct slice glob, size_t rows_max)
     t->glob_n = glob.n;
     memcpy(t->glob, glob.n > 0 ? glob.p : "", glob.n);
     buf_init(&t->bytes, 0);
-    list_init(&t->cursor.node);
     return t;
 }
 
 void
 tree_free(struct tree *t)
 {
-    core_cursor_end(&t->cursor);
+    core_cursor_end(t->engine->core, &t->cursor);
     buf_fini(&t->bytes);
     free(t->names.p);
     free(t->waits.p);

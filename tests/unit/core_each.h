@@ -16,7 +16,7 @@ core_each_lock(struct core *c, int64_t now_us, struct slice glob, core_lock_fn *
 
     core_cursor_begin(c, &cursor);
     (void)core_cursor_locks(c, &cursor, now_us, glob, UINT_MAX, fn, ctx);
-    core_cursor_end(&cursor);
+    core_cursor_end(c, &cursor);
 }
 
 static inline void
@@ -26,7 +26,7 @@ core_each_waiter(struct core *c, int64_t now_us, struct slice glob, core_waiter_
 
     core_cursor_begin(c, &cursor);
     (void)core_cursor_waiters(c, &cursor, now_us, glob, UINT_MAX, fn, ctx);
-    core_cursor_end(&cursor);
+    core_cursor_end(c, &cursor);
 }
 
 static inline void

@@ -51,8 +51,9 @@ core_cursor_begin(struct core *c, struct core_cursor *w)
 }
 
 void
-core_cursor_end(struct core_cursor *w)
+core_cursor_end(struct core *c, struct core_cursor *w)
 {
+    (void)c;
     (void)w;
 }
 
