@@ -7,6 +7,9 @@
 --
 -- Arguments, outcomes, and the rules of every verb (expiry, a full Redis, keys of others): proto/SCRIPTS.md.
 local OK, TAKEN, GONE, FOREIGN, FULL, STALE, GRACE = 1, 2, 3, 4, 5, 6, 7
+-- The longest time in ms that is reported or set: a client may have set any expiry, but whole numbers of Lua, and the
+-- numbers that the daemon takes in an answer, end at 2^53.
+local FAR = 4503599627370496
 local MARK = '726c6f636b64:' -- "rlockd", in which the uuids of daemons end; characters 25 to 37 of an owner
 local call, pcall, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
 
@@ -102,7 +105,7 @@ end
 -- Notes that all locks of the name with tokens below `limit` have ended. The caller has written before, so that a full
 -- Redis takes this, too.
 local function end_earlier(key, limit, ms)
-    ms = math.max(ms, call('PTTL', ended_key(key)))
+    ms = math.min(math.max(ms, call('PTTL', ended_key(key))), FAR)
     if ms > 0 then
         checked(pcall('SET', ended_key(key), limit, 'PX', text(ms)))
     end
@@ -171,6 +174,7 @@ local function lengthen(key, lease, pttl)
     end
     pttl = pttl or call('PTTL', key)
     if pttl > lease_ms then
+        pttl = math.min(pttl, FAR)
         call('PEXPIRE', key, text(pttl))
         return now_ms + pttl
     end
@@ -226,6 +230,9 @@ for i = first, #KEYS do
         outcome = GRACE
     end
     a, b = a or 0, b or 0
+    if a > FAR and (outcome == TAKEN or outcome == FOREIGN) then
+        a = FAR
+    end
     if outcome == was and a == next_a and b == was_b then
         row = row + 1
     else

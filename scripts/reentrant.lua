@@ -121,7 +121,8 @@ local function release(key, owner, lease, holds, channel)
         if checked(pcall('HEXISTS', key, owner)) ~= 1 then
             return GONE
         end
-        local pttl = math.max(call('PTTL', key), tonumber(lease)) -- as by lengthen(), which release need not contain
+        -- As by lengthen(), which release need not contain.
+        local pttl = math.min(math.max(call('PTTL', key), tonumber(lease)), FAR)
         call('PEXPIRE', key, string.format('%.0f', pttl))
         call('HSET', key, owner, holds)
         return OK, 0, now_ms + pttl

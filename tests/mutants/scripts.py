@@ -217,4 +217,10 @@ MUTANTS = [
     Mutant("R855", "WAIT is sent without a write before it", "scripts/replicas.lua", "",
            "'SET', KEYS[1], clock", "'GET', KEYS[1]",
            ["redis:test_replicas.py Unknown.test_another_server_is_at_its_address"]),
+    Mutant("R1880", "an expiry that no answer may have is reported to the daemon", "scripts/common.lua", "",
+           "a > FAR and", "false and",
+           ["redis:test_scripts.py Acquire.test_far_expiry",
+            "redis:test_kinds.py Kinds.test_a_key_with_a_far_expiry_costs_no_link"]),
+    Mutant("R1881", "an own key whose expiry is far fails each renewal", "scripts/common.lua", "lengthen",
+           "pttl = math.min(pttl, FAR)", "", ["redis:test_scripts.py Acquire.test_far_expiry"]),
 ]

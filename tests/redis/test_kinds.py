@@ -47,6 +47,23 @@ class Kinds(Case):
     def in_queue(self, name):
         return self.r.cmd("LLEN", "redisson_lock_queue:{%s}" % name)
 
+    def test_a_key_with_a_far_expiry_costs_no_link(self):
+        """Another client has given the key an expiry in us where Redis wants s."""
+        c, holder = self.conn(self.a), self.conn(self.b)
+        for kind in ("reentrant", "simple", "counter", "fair", "rw", "semaphore", "fenced"):
+            with self.subTest(kind):
+                name = "far-" + kind
+                self.assertEqual(self.r.cmd("RPUSH", name, "x"), 1)
+                self.assertEqual(self.r.cmd("EXPIREAT", name, 1763701200123456), 1)
+                self.assertEqual(str(c.cmd("LOCK", name, "NOWAIT", "KIND", kind)).split()[0], "KIND")
+                self.r.cmd("DEL", name)
+                self.assertGreater(holder.cmd("LOCK", name, "KIND", kind), 0)
+                self.assertEqual(self.r.cmd("EXPIREAT", name, 1763701200123456), 1)
+                self.assertIsNone(c.cmd("LOCK", name, "NOWAIT", "KIND", kind))
+                self.assertIsNone(c.cmd("LOCK", name, "WAIT", "100ms", "KIND", kind))
+        stats = self.a.info("stats")
+        self.assertEqual((stats["redis_protocol_errors"], stats["redis_disconnects"]), ("0", "0"))
+
     def test_fair_is_first_come_first_served_over_two_daemons(self):
         conns = self.sessions(20)
         self.assertGreater(conns[0].cmd("LOCK", "f", "KIND", "fair"), 0)

@@ -57,6 +57,42 @@ class Acquire(Scripted):
                 self.assertEqual(self.run_one(kind, "acquire", owner=YOU), (TAKEN, -1, KIND[kind].taken_by))
                 self.assertEqual(self.c.cmd("PTTL", "k"), -1)
 
+    def test_far_expiry(self):
+        """
+        No number of an answer is above 2^53, whatever expiry another client has given the key: the daemon takes a
+        larger one for a malformed answer.
+        """
+        for kind in KINDS:
+            for far in (1763701200123456000, 2 ** 63 - 1):
+                with self.subTest(kind, far=far):
+                    self.flush()
+                    self.foreign(kind)
+                    self.c.cmd("PEXPIREAT", "k", far)
+                    self.far(kind, "acquire", FOREIGN)
+                    self.far(kind, "clear", FOREIGN)
+                    self.c.cmd("DEL", "k")
+                    self.held(kind)
+                    self.c.cmd("PEXPIREAT", "k", far)
+                    if kind != "semaphore":  # permits have ends of their own
+                        self.far(kind, "acquire", TAKEN, owner=YOU)
+                    if kind == "counter":
+                        continue  # its expiry is its owner
+                    self.far(kind, "acquire", OK)
+                    self.c.cmd("PEXPIREAT", "k", far)
+                    self.far(kind, "renew", OK)
+                    if kind in HASHES:
+                        self.c.cmd("PEXPIREAT", "k", far)
+                        self.far(kind, "release", OK, holds=1)
+                    self.c.cmd("PEXPIREAT", "k", far)
+                    self.far(kind, "clear", OK)
+
+    def far(self, kind, verb, expected, **more):
+        outcome, a, b = self.run_one(kind, verb, **more)
+        self.assertEqual(outcome, expected, (kind, verb))
+        self.assertTrue(0 <= a < 2 ** 53 and 0 <= b < 2 ** 53, (kind, verb, a, b))
+        if outcome in (TAKEN, FOREIGN):
+            self.assertGreater(a, 10 ** 15)
+
     def test_foreign(self):
         for kind in KINDS:
             for persist in (False, True):
