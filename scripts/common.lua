@@ -192,7 +192,7 @@ if ARGV[1] ~= '0' and now > tonumber(ARGV[1]) then
     refusal = STALE
 elseif takes and not is_known() then
     refusal = GRACE
-    wait = math.max((tonumber(type(epoch) == 'string' and epoch:match(' (%d+)$')) or 0) - now_ms, 0)
+    wait = math.max((tonumber(type(epoch) == 'string' and epoch:match('^%d+ %x+ (%d+)$')) or 0) - now_ms, 0)
 end
 
 if refusal then

@@ -223,4 +223,7 @@ MUTANTS = [
             "redis:test_kinds.py Kinds.test_a_key_with_a_far_expiry_costs_no_link"]),
     Mutant("R1881", "an own key whose expiry is far fails each renewal", "scripts/common.lua", "lengthen",
            "pttl = math.min(pttl, FAR)", "", ["redis:test_scripts.py Acquire.test_far_expiry"]),
+    Mutant("R1882", "an origin of digits alone is taken for the end of a grace period", "scripts/common.lua", "",
+           "'^%d+ %x+ (%d+)$'", "' (%d+)$'",
+           ["redis:test_scripts_grace.py InAGrace.test_how_long_it_lasts_if_the_origin_has_no_letters"]),
 ]

@@ -35,6 +35,16 @@ class InAGrace(Scripted):
                     self.assertEqual(self.dump(), was)
                     self.assertEqual(self.run_one(kind, "acquire", guard=1)[0], STALE)
 
+    def test_how_long_it_lasts_if_the_origin_has_no_letters(self):
+        for epoch, is_grace in (("1700000000000000 1234567890123456", False),
+                                ("1700000000000000 1234567890123456 %d" % self.until, True)):
+            with self.subTest(epoch):
+                self.flush()
+                self.c.cmd("SET", EPOCH, epoch)
+                outcome, left, _ = self.run_one("reentrant", "acquire")
+                self.assertEqual(outcome, GRACE)
+                self.assertTrue(GRACE_MS - 5000 * harness.SLOW < left <= GRACE_MS if is_grace else left == 0, left)
+
     def test_nor_is_the_holder(self):
         """The holder gets it only by a reclaim, which names the grace period that its daemon knows of."""
         for kind in KINDS:
