@@ -5,7 +5,7 @@
  *     stays until a majority names another. A sentinel's message (+switch-master) only makes rlockd ask.
  * S2  The greeting of a server that does not report the role of a master fails (replication_greet()).
  * S3  After a switch the master has another replication id: its first greeting begins a new epoch (membership.lua).
- * S4  An attempt needs, when it gathers, a majority within SENTINEL_FRESH_US: with an old master and a minority nothing
+ * S4  An attempt needs, when it leaves, a majority within SENTINEL_FRESH_US: with an old master and a minority nothing
  *     is granted. Renewals go on. The settings of an old master bound its grants (replication.h); if they do not, the
  *     log warns, and with `strict` nothing is granted.
  */
@@ -179,10 +179,10 @@ sentinel_flush(struct backend *b)
 {
     struct sentinel_topology *t = self(b);
 
+    single_flush(b);
     if (shard_waits(t->one.shard)) { /* the answers are too old: the process or the sentinels stood still */
         sentinels_ask(t->sentinels);
     }
-    single_flush(b);
 }
 
 static bool

@@ -82,9 +82,9 @@ void shard_reload_scripts(struct shard *sh);
 void shard_expect_error(struct shard *sh, const char *error);
 
 /*
- * Sets the time until which the shard grants (at first CORE_FOREVER). A new ACQUIRE after it waits for the next call of
- * this function; with until_us 0 it is DOWN. One that has gathered before leaves all the same, and renewals and
- * releases go on. The caller calls again before that time, or soon after an ACQUIRE has begun to wait: shard_waits().
+ * Sets the time until which the shard grants (at first CORE_FOREVER). After it an ACQUIRE waits for the next call of
+ * this function; with until_us 0 it is DOWN. Renewals and releases go on. The caller calls again before that time, or
+ * soon after an ACQUIRE has begun to wait: shard_waits().
  */
 void shard_grant_until(struct shard *sh, int64_t until_us);
 bool shard_waits(const struct shard *sh);

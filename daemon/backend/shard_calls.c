@@ -36,6 +36,7 @@
  *     is one call here (SB3).
  * SC6 A call is sent only while the registration is fresh (membership.h). Otherwise all gathered items stay, also
  *     releases (SC3), until the next registration is answered; if that fails, they are DOWN.
+ * SC7 An attempt leaves only while shard_grants(), also if it has gathered or was sent before.
  */
 
 enum { JUMP_US = 100 * 1000 }; /* a smaller change of the offset is no jump: guards have this margin */
@@ -155,6 +156,9 @@ shard_call_send(struct shard *sh, struct call *c)
     buf_clear(&sh->text, SIZE_MAX);
     words = call_words(c, &sender, &sh->text, word);
     if (!continuity_fresh(sh->continuity, c->domain, now_us)) {
+        return false;
+    }
+    if (c->verb == VERB_ACQUIRE && !shard_grants(sh, now_us)) {
         return false;
     }
     if (c->asking) { /* ASKING holds for the next command only */
@@ -323,16 +327,24 @@ replicas_link_up(struct shard *sh)
     return link_up(sh->replicas.link);
 }
 
-/*
- * False for an ACQUIRE that the topology refuses, or, in strict mode, whose key Redis may evict, or that replicas would
- * have to acknowledge while their link is down.
- */
+/* The topology refuses attempts, or, in strict mode, Redis may evict their keys. */
+static bool
+refuses(const struct shard *sh)
+{
+    return sh->grant_until_us == 0 || (sh->conf->strict && !server_info_may_grant(&sh->server));
+}
+
+bool
+shard_grants(const struct shard *sh, int64_t now_us)
+{
+    return !refuses(sh) && now_us < sh->grant_until_us;
+}
+
+/* False for an ACQUIRE that is refused, or that replicas would have to acknowledge while their link is down. */
 static bool
 may_perform(struct shard *sh, const struct item *it)
 {
-    return it->verb != VERB_ACQUIRE || (sh->grant_until_us != 0 &&
-                                        (!sh->conf->strict || server_info_may_grant(&sh->server)) &&
-                                        (it->op.replicas == 0 || replicas_link_up(sh)));
+    return it->verb != VERB_ACQUIRE || (!refuses(sh) && (it->op.replicas == 0 || replicas_link_up(sh)));
 }
 
 /* The link for the item. If its current link is lost, the items that have gathered there move first. */

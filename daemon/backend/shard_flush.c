@@ -2,6 +2,7 @@
  * shard_flush.c -- gathered operations leave as calls, by the rules of shard_calls.c.
  */
 #include "daemon/backend/shard_private.h"
+#include "daemon/base/clock.h"
 #include "daemon/base/freelist.h"
 
 enum {
@@ -153,6 +154,9 @@ shard_flush(struct shard *sh)
                     (link < sh->lock_links || may_renew(sh));
 
         if (sh->calls[link] == 0 || enough) {
+            if (!shard_grants(sh, clock_now_us())) { /* SC7 */
+                shard_gather_again(sh, link);
+            }
             link_cork(sh->link[link]);
             flush_link(sh, link);
             link_uncork(sh->link[link]);

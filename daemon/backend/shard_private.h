@@ -99,10 +99,10 @@ bool shard_is_fenced(const struct shard *sh, unsigned link);
 /* The link is lost: moves its gathered items to links that are up; if none is, the items are DOWN. */
 void shard_move_gathered(struct shard *sh, unsigned link);
 
-/* Moves the items of the link's batches, in their order, to the batches of the links that are current now. */
+/* Moves the items of the link's batches, in their order, to where each would be gathered now. */
 void shard_gather_again(struct shard *sh, unsigned link);
 
-/* Sends the call. False: nothing was sent, since the link is down, or by SC6. */
+/* Sends the call. False: nothing was sent, since the link is down, or by SC6 or SC7. */
 bool shard_call_send(struct shard *sh, struct call *c);
 
 /* Sets the epoch and the guard with which the call is sent from now on. */
@@ -116,7 +116,6 @@ void shard_on_call(void *arg, enum link_result result, const struct reply *r, in
 void shard_call_end(struct shard *sh, struct call *c, enum core_outcome outcome, int64_t sent_us);
 
 void shard_call_free(struct call *c); /* without an outcome */
-
 /* The link is closing with `arg` in flight: frees the call. False: `arg` is no call. */
 bool shard_call_forget(link_reply_fn *fn, void *arg);
 
@@ -130,14 +129,15 @@ void shard_note_in_flight(struct shard *sh, const struct call *c); /* the call i
 /* Gathers the attempts that waited for shard_grant_until(), unless they have to wait on or are DOWN. */
 void shard_gather_waiting(struct shard *sh);
 
-/* Frees all gathered and waiting items, without an outcome. */
-void shard_drop_gathered(struct shard *sh);
+void shard_drop_gathered(struct shard *sh); /* and those that wait; without an outcome */
+
+/* Whether attempts may leave at that time: by shard_grant_until(), and in strict mode by what the server reports. */
+bool shard_grants(const struct shard *sh, int64_t now_us);
 
 /* Whether the operation must not share a call with others: shard_denied.c. */
 bool shard_goes_alone(struct shard *sh, const struct core_op *op, enum call_verb verb);
 
-/* Redis has run the call. */
-void shard_accepted(struct shard *sh, const struct call *c);
+void shard_accepted(struct shard *sh, const struct call *c); /* Redis has run the call */
 
 /* Redis's ACL has refused the call as a whole. True: its names are to be sent again, each alone. */
 bool shard_denied(struct shard *sh, const struct call *c);

@@ -349,4 +349,9 @@ MUTANTS = [
     Mutant("R1222", "the log does not warn of sentinels that never answer", BACKEND + "sentinel.c", "decide",
            "clock_now_us() >= t->startup_until_us", "false",
            ["redis:test_sentinel.py Found.test_silent_sentinels_are_warned_of"]),
+    Mutant("R1883", "an attempt that gathered before the grants end leaves after it", BACKEND + "shard_flush.c",
+           "shard_flush", "!shard_grants(sh, clock_now_us())", "false", ["unit:test_retarget"]),
+    Mutant("R1884", "an attempt is sent again after the grants have ended", BACKEND + "shard_calls.c",
+           "shard_call_send", "c->verb == VERB_ACQUIRE && !shard_grants(sh, now_us)", "false",
+           ["unit:test_retarget"]),
 ]

@@ -339,6 +339,58 @@ START_TEST(acquires_wait_for_the_topology_after_the_grants_end)
 }
 END_TEST
 
+/* A call is in flight, so the next attempt gathers. It could leave when nothing is granted any more. */
+START_TEST(what_has_gathered_is_checked_again_when_it_leaves)
+{
+    uint64_t first, op;
+
+    shard_retarget(sh, "127.0.0.1", door[0].port);
+    turn_until_links(LINKS);
+    for (int refused = 0; refused < 2; refused++) {
+        const char *key = refused ? "refused" : "waits";
+
+        door[0].holds = true;
+        first = ask("first");
+        op = ask(key);
+        ck_assert(!shard_waits(sh));
+        shard_grant_until(sh, refused ? 0 : clock_now_us());
+        let_through(&door[0]);
+        ck_assert_int_eq(outcome(first), CORE_OK);
+        if (refused) {
+            ck_assert_int_eq(outcome(op), CORE_DOWN);
+        }
+        for (int i = 0; i < 10; i++) {
+            event_base_loop(w.base, EVLOOP_NONBLOCK);
+            shard_flush(sh);
+        }
+        ck_assert_int_eq(redis_number(redis("EXISTS %s", key)), 0);
+        ck_assert_int_eq(shard_waits(sh), !refused);
+        shard_grant_until(sh, clock_now_us() + 60 * US_PER_S);
+        ck_assert_int_eq(outcome(op), refused ? CORE_DOWN : CORE_OK);
+    }
+}
+END_TEST
+
+/* Redis does not know the script, which is sent again with its text: but not when nothing is granted any more. */
+START_TEST(what_is_sent_again_is_checked_again)
+{
+    uint64_t op;
+
+    shard_retarget(sh, "127.0.0.1", door[0].port);
+    turn_until_links(LINKS);
+    redis("SCRIPT FLUSH");
+    door[0].holds = true;
+    op = ask("k");
+    shard_grant_until(sh, 0);
+    let_through(&door[0]);
+    ck_assert_int_eq(outcome(op), CORE_DOWN);
+    ck_assert_int_eq(redis_number(redis("EXISTS k")), 0);
+    shard_grant_until(sh, CORE_FOREVER);
+    redis("SCRIPT FLUSH");
+    ck_assert_int_eq(outcome(ask("k")), CORE_OK);
+}
+END_TEST
+
 START_TEST(where_grants_are_refused_the_rest_goes_on)
 {
     struct core_op op = op_on("k", KIND_REENTRANT, 1);
@@ -373,6 +425,8 @@ main(void)
     tcase_add_test(tc, answers_of_the_server_before_do_not_count);
     tcase_add_test(tc, a_server_that_never_answers_is_left);
     tcase_add_test(tc, where_grants_are_refused_the_rest_goes_on);
+    tcase_add_test(tc, what_has_gathered_is_checked_again_when_it_leaves);
+    tcase_add_test(tc, what_is_sent_again_is_checked_again);
     tcase_add_test(tc, acquires_wait_for_the_topology_after_the_grants_end);
     return world_run("retarget", &tc, 1);
 }
