@@ -143,6 +143,7 @@ on_life(void *ctx, enum shard_life what, uint64_t n)
         quorum_entries_jumped(qu);
         break;
     case SHARD_CLOCK_BACK:
+        quorum_entries_set_back(qu, node->index, (int64_t)n);
         quorum_post(qu, &(struct core_event){.type = CORE_CLOCK_BACK, .back_us = (int64_t)n});
         break;
     case SHARD_SHARED:

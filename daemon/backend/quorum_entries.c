@@ -5,7 +5,7 @@
  *     never overtakes its attempt, whatever the shard gathers.
  * H2  A part is clean when the node cannot have the owner's key: no attempt was sent there, or a release was answered
  *     that left after the guards of all UNKNOWN attempts. An entry that is not wanted stays until all parts are clean,
- *     or until all leases have ended.
+ *     or until all leases have ended. Guards move when the node's clock is set back.
  * H3  An UNKNOWN release may run until its guard: before that it would end a new hold, so no attempt is sent.
  * H4  A node has the key of one claim of an owner for a name at most. A key that an earlier claim may have left is
  *     released by its own value first, and no attempt is sent before the node is clean.
@@ -20,6 +20,9 @@
 #include "daemon/base/memory.h"
 
 enum { QUEUE_MAX = 6, SWEEP_US = 500 * 1000 };
+
+/* The most by which one change of a node's clock delays a command: no network keeps one for longer. */
+#define BACK_MAX_US (120 * US_PER_S)
 
 /* ---- the records ---- */
 
@@ -226,6 +229,32 @@ quorum_entries_jumped(struct quorum *qu)
             quorum_post(qu, &(struct core_event){.type = CORE_SUSPECT});
             return;
         }
+    }
+}
+
+static int64_t
+later_guard(int64_t until_us, int64_t by_us)
+{
+    return until_us != 0 ? until_us + by_us : 0;
+}
+
+/* A guard that is over moves, too: the clock may have been set back before it was. */
+void
+quorum_entries_set_back(struct quorum *qu, unsigned node, int64_t back_us)
+{
+    struct map_node *n;
+    int64_t us = back_us < BACK_MAX_US ? back_us : BACK_MAX_US;
+
+    for (n = map_first(&qu->entries); n != NULL; n = map_after(&qu->entries, n)) {
+        struct quorum_entry *entry = container_of(n, struct quorum_entry, by_hash);
+        struct quorum_part *p = &entry->part[node];
+
+        p->release_until_us = later_guard(p->release_until_us, us);
+        p->shrink_until_us = later_guard(p->shrink_until_us, us);
+        if (!p->clean) {
+            p->acquire_until_us = later_guard(p->acquire_until_us, us);
+        }
+        entry->until_us += us;
     }
 }
 

@@ -82,6 +82,7 @@ bool quorum_part_suspect(const struct quorum_part *p, const struct quorum_node *
 void quorum_note_hole(struct quorum *qu, struct quorum_entry *entry, unsigned node);
 
 void quorum_entries_jumped(struct quorum *qu); /* a clock was set: posts SUSPECT if a held lock is concerned */
+void quorum_entries_set_back(struct quorum *qu, unsigned node, int64_t back_us); /* the clock of that node was */
 void quorum_entries_free(struct quorum *qu);
 
 /* Queues a new errand for the node, or puts it on quorum.unsent if the queue is full. token: see struct errand. */

@@ -229,4 +229,10 @@ MUTANTS = [
            "note_shrink(p, o, done->guard_us);", "", ["unit:test_quorum_entries"]),
     Mutant("R1351", "names in a row get increasing tokens as their votes", BACKEND + "call.c", "call_outcome",
            "answer == ANSWER_OK && !c->of_quorum", "answer == ANSWER_OK", ["unit:test_backend_parts"]),
+    Mutant("R1885", "the guard of an attempt stays when the clock of its node is set back",
+           BACKEND + "quorum_entries.c", "quorum_entries_set_back",
+           "p->acquire_until_us = later_guard(p->acquire_until_us, us);", "", ["unit:test_quorum_entries"]),
+    Mutant("R1886", "the guard of a release stays when the clock of its node is set back",
+           BACKEND + "quorum_entries.c", "quorum_entries_set_back",
+           "p->release_until_us = later_guard(p->release_until_us, us);", "", ["unit:test_quorum_entries"]),
 ]

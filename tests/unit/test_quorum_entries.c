@@ -199,6 +199,55 @@ START_TEST(an_unanswered_renew_may_shorten_what_comes_after_it)
 }
 END_TEST
 
+/* H2, H3: what is UNKNOWN may run later when the clock of its node is set back, however much later that is noticed. */
+START_TEST(guards_move_with_the_clock_of_their_node)
+{
+    const int64_t now_us = clock_now_us(), until_us = entry->until_us, back_us = 5 * US_PER_S;
+    struct quorum_part *p = &entry->part[1];
+
+    o.type = QUORUM_CONFIRM;
+    quorum_part_push(qu, &o, 1, CORE_RELEASE, 5);
+    p->acquire_until_us = now_us - 1; /* of an earlier attempt; by now it seems to be over */
+    p->clean = false;
+    quorum_entries_set_back(qu, 0, back_us);
+    ck_assert_int_eq(p->acquire_until_us, now_us - 1);
+    quorum_entries_set_back(qu, 1, back_us);
+    ck_assert_int_eq(p->acquire_until_us, now_us - 1 + back_us);
+    ck_assert_int_ge(entry->until_us, until_us + back_us);
+    ck_assert(entry->part[1].release_until_us == 0 && entry->part[1].shrink_until_us == 0); /* there is none */
+    p->release_until_us = p->shrink_until_us = now_us;
+    p->clean = true;
+    quorum_entries_set_back(qu, 1, INT64_MAX);
+    ck_assert_int_eq(p->acquire_until_us, now_us - 1 + back_us); /* that attempt has ended */
+    ck_assert_int_eq(p->release_until_us, p->shrink_until_us);
+    ck_assert_int_gt(p->release_until_us, now_us + back_us);
+    ck_assert_int_lt(p->release_until_us, now_us + 3600 * US_PER_S);
+}
+END_TEST
+
+/* The answer to a release that left before the guard of an attempt, as that is now, shows nothing. */
+START_TEST(a_release_before_a_guard_that_has_moved_leaves_the_part_unclean)
+{
+    struct quorum_part *p = &entry->part[1];
+
+    qu->node[1].voting = true;
+    for (int back = 1; back >= 0; back--) {
+        struct errand *e;
+
+        o.type = QUORUM_ATTEMPT;
+        o.incarnation = entry->incarnation;
+        p->acquire_until_us = clock_now_us();
+        p->clean = false;
+        quorum_part_push(qu, &o, 1, CORE_RELEASE, 5);
+        quorum_entries_set_back(qu, 1, back * US_PER_S); /* learned from the answer */
+        e = container_of(p->queue.next, struct errand, node);
+        quorum_part_done(qu, e, &(struct core_done){.outcome = CORE_OK, .sent_us = clock_now_us()});
+        freelist_give(&qu->freelist, e, sizeof(*e));
+        ck_assert_int_eq(p->clean, !back);
+    }
+}
+END_TEST
+
 #ifdef RLOCKD_TEST_CLOCK
 /* O9. Node 0 does not vote; the reclaim has reached the other nodes, and `outcome` is that of node 0. */
 static void
@@ -346,6 +395,8 @@ suite(void)
     tcase_add_test(t, a_reclaim_sets_no_key_at_a_node_that_votes_by_now);
     tcase_add_loop_test(t, a_repair_does_not_count_at_once, 0, 4);
     tcase_add_test(t, an_unanswered_renew_may_shorten_what_comes_after_it);
+    tcase_add_test(t, guards_move_with_the_clock_of_their_node);
+    tcase_add_test(t, a_release_before_a_guard_that_has_moved_leaves_the_part_unclean);
 #ifdef RLOCKD_TEST_CLOCK
     tcase_add_loop_test(t, a_reclaim_that_failed_is_sent_again_before_a_renewal, 0, 4);
     tcase_add_test(t, the_pauses_between_resends_double);
