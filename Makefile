@@ -198,6 +198,6 @@ help: ## this list
 # Rooms of tests/ that need more than a Check executable bring their own rules.
 -include $(wildcard tests/*/rules.mk)
 
--include $(OBJ:.o=.d) $(RLOCKD:.o=.d) $(RLOCK:.o=.d) $(UNIT:=.d)
+-include $(OBJ:.o=.d) $(RLOCKD:.o=.d) $(RLOCK:.o=.d) $(UNIT:=.d) $(B)/tests/unit/core_check.d
 .PHONY: all run check tests objects unit test test-programs test-unit reorder asan-build asan-programs asan-unit asan \
         valgrind clang wire wire-shapes redis compat interop arrows headers install clean help
