@@ -288,11 +288,11 @@ why_no_tls(const char *url)
 }
 
 /*
- * Refuses keys of TLS if a connection would be without TLS: the password would go to any listener on the way. Of a URL
- * from the command line nothing is refused, see conf_load().
+ * Refuses keys of TLS if a connection would be without TLS: the password would go to any listener on the way. `errors`:
+ * of the command line, whose URL is in place; NULL: the URL is that of the file.
  */
 static void
-check_tls(struct loader *ld)
+check_tls(struct loader *ld, struct buf *errors)
 {
     static const char *const keys[] = {"tls_ca_file", "tls_cert_file", "tls_key_file", "tls_server_name"};
     const char *why = why_no_tls(ld->cf->redis_url);
@@ -300,7 +300,12 @@ check_tls(struct loader *ld)
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]) && why != NULL; i++) {
         const struct conf_key *k = conf_key_find("redis", slice_of(keys[i]));
 
-        if (text_at(ld, k)[0] != '\0') {
+        if (text_at(ld, k)[0] == '\0') {
+            continue;
+        }
+        if (errors != NULL) {
+            buf_printf(errors, "--redis: redis.%s: %s\n", k->name, why);
+        } else {
             loader_complain(ld, ld->seen[k - conf_keys], "redis.%s: %s", k->name, why);
         }
     }
@@ -427,6 +432,25 @@ override(struct loader *ld, const char *option, const struct conf_key *k, const 
     }
 }
 
+/* What a file may not have beside the URL of the command line is the same as beside its own. */
+static void
+override_url(struct loader *ld, const char *url, struct buf *errors)
+{
+    size_t begin = errors->n;
+
+    override(ld, "--redis", conf_key_find("redis", SLICE_LIT("url")), url, errors);
+    if (errors->n > begin) {
+        return;
+    }
+    buf_adds(errors, "--redis: ");
+    if (find_bad_kind(ld->cf, ld->cf->redis_url, errors)) {
+        buf_adds(errors, "\n");
+    } else {
+        errors->n = begin;
+    }
+    check_tls(ld, errors);
+}
+
 static void
 override_all(struct loader *ld, const struct conf_overrides *over, struct buf *errors)
 {
@@ -442,17 +466,7 @@ override_all(struct loader *ld, const struct conf_overrides *over, struct buf *e
         buf_printf(errors, "--listen: " OPEN_ADDRESS "\n", find_open_address(ld->cf));
     }
     if (over->redis_url != NULL) {
-        size_t begin = errors->n;
-
-        override(ld, "--redis", conf_key_find("redis", SLICE_LIT("url")), over->redis_url, errors);
-        if (errors->n == begin) {
-            buf_adds(errors, "--redis: ");
-            if (find_bad_kind(ld->cf, ld->cf->redis_url, errors)) {
-                buf_adds(errors, "\n");
-            } else {
-                errors->n = begin;
-            }
-        }
+        override_url(ld, over->redis_url, errors);
     }
     if (over->log_level != NULL) {
         override(ld, "--log-level", conf_key_find("log", SLICE_LIT("level")), over->log_level, errors);
@@ -474,7 +488,7 @@ conf_load(const char *path, const struct conf_overrides *over, struct buf *error
     take_secrets(&ld);
     check_pairs(&ld);
     if (over == NULL || over->redis_url == NULL) {
-        check_tls(&ld);
+        check_tls(&ld, NULL);
         check_kinds(&ld);
     }
     if (over == NULL || over->listen.n == 0) {

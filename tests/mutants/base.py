@@ -70,6 +70,8 @@ MUTANTS = [
            ["redis:test_daemon.py Systemd.test_more_passed_sockets_than_can_be_served"]),
     Mutant("R1892", "a file may have more addresses than can be served", "conf/conf_load.c", "check_addresses",
            "ld->cf->listen.n > CONF_LISTEN_MAX", "false", ["unit:test_conf_bad"]),
+    Mutant("R1894", "a file with keys of TLS is used without TLS if the URL is that of the command line",
+           "conf/conf_load.c", "override_url", "check_tls(ld, errors);", "", ["unit:test_conf"]),
     Mutant("R1840", "what an rlock without memory leaves of its command runs on", "daemon/rlock_guard.c", "next_ended",
            "if (WIFEXITED(status) && !no_memory)", "if (WIFEXITED(status))",
            ["redis:test_rlock_bad.py While.test_out_of_memory"]),

@@ -427,6 +427,40 @@ START_TEST(overrides)
 }
 END_TEST
 
+/* A file that asks for TLS is not used without it, wherever the URL comes from. */
+START_TEST(tls_of_a_url_of_the_command_line)
+{
+    static const char yaml[] = "redis:\n  url: redis://h:1\n  tls_ca_file: ca.pem\n  tls_server_name: h\n";
+    static const struct {
+        const char *url, *why; /* NULL: taken */
+    } rows[] = {
+        {"rediss://h:1", NULL},
+        {"sentinel+tls:h:1/m", NULL},
+        {"quorum:unix:/a,rediss://b:1,rediss://c:1", NULL},
+        {"redis://h:1", "redis.url has no TLS (rediss://, sentinel+tls:, cluster+tls:)"},
+        {"unix:/r", "redis.url has no TLS (rediss://, sentinel+tls:, cluster+tls:)"},
+        {"quorum:rediss://a:1,redis://b:1,rediss://c:1", "redis.url has a node without TLS"},
+    };
+
+    put(path, yaml, strlen(yaml), 0600);
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct conf_overrides over = {.redis_url = rows[i].url};
+        struct conf *cf;
+
+        buf_clear(&errors, SIZE_MAX);
+        buf_clear(&text, SIZE_MAX);
+        cf = conf_load(path, &over, &errors);
+        if (rows[i].why != NULL) {
+            buf_printf(&text, "--redis: redis.tls_ca_file: %s\n--redis: redis.tls_server_name: %s\n", rows[i].why,
+                       rows[i].why);
+        }
+        ck_assert_str_eq(str(&errors), str(&text));
+        ck_assert((cf != NULL) == (rows[i].why == NULL));
+        conf_free(&cf);
+    }
+}
+END_TEST
+
 /* The nodes of a large cluster, each by a long name. */
 START_TEST(a_long_list_of_nodes)
 {
@@ -728,6 +762,7 @@ main(void)
     tcase_add_test(tc, password_files_that_are_none);
     tcase_add_test(tc, addresses_of_other_hosts);
     tcase_add_test(tc, overrides);
+    tcase_add_test(tc, tls_of_a_url_of_the_command_line);
     tcase_add_test(tc, a_long_list_of_nodes);
     tcase_add_test(tc, rules_and_keys);
     tcase_add_test(tc, settings_that_need_a_restart);
