@@ -27,6 +27,7 @@ enum core_answer {
     CORE_TOO_MANY_WAITERS,
     CORE_TOO_MANY_LOCKS,
     CORE_LOCKS_FULL, /* limits.total_locks, or its user's share of these */
+    CORE_TOO_MANY_OWNERS, /* core_conf.session_owners_max, or its user's share of it */
     CORE_TOO_MANY_REQUESTS, /* of one session, unanswered: this one was the oldest, and waited */
     CORE_DRAINING,
     CORE_UNAVAILABLE,

@@ -127,6 +127,10 @@ cancel_arrives(struct core *c, const struct core_request *rq)
         return; /* the session has gone: no answer can reach it */
     }
     answer = owner_get(c, s, rq->owner, false, &o);
+    if (answer == CORE_TOO_MANY_OWNERS) {
+        request_refuse(c, rq, answer);
+        return;
+    }
     if (l != NULL) {
         lock_catch_up(c, l);
     }

@@ -21,7 +21,8 @@ struct core_conf {
     uint32_t session_waiters_max; /* ... of one session; 0 = as many as in all */
     uint32_t locks_max;      /* locks held or wanted by one owner */
     uint64_t total_locks_max; /* ... by all; 0 = no bound */
-    uint32_t user_percent;   /* of waiters_max and total_locks_max; see core_share_has_room() */
+    uint64_t session_owners_max; /* named owners that sessions use, each counted for each session; 0 = no bound */
+    uint32_t user_percent;   /* of waiters_max, total_locks_max and session_owners_max; see core_share_has_room() */
     uint32_t window;         /* operations of one sort in flight, see window.c; 0 = as many as Redis answers in time */
     uint32_t slice;          /* in one turn, each at most: records that jobs look at, timers that fire, claims that get
                                 their turn in a window; 0 = no bound */

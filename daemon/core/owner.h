@@ -25,6 +25,7 @@ struct user {
     uint32_t sessions_n;
     uint32_t blocking_n;  /* requests of its sessions that are `blocking` */
     uint64_t claims_n;    /* of its owners */
+    uint64_t session_owners_n; /* of its sessions */
 };
 
 struct core_session {
@@ -33,14 +34,16 @@ struct core_session {
     struct owner *owner;   /* its own owner; NULL once the session has gone; exchanged by owner_release_early() */
     struct list requests;  /* request.session_node, in order of arrival */
     struct list session_owners; /* session_owner.session_node */
+    uint64_t session_owners_n;  /* on that list */
     struct job job;        /* pending: the session has gone, and some session_owners are left */
     uint32_t blocking_n;   /* requests that are `blocking` */
     struct map_node by_id; /* core.sessions, until it has gone */
 };
 
 /*
- * A named owner that a session has used. A named owner lives while it has requests or claims, so there are at most as
- * many of these records as sessions times such owners; each takes 64 bytes, and 8 in the table.
+ * A named owner that a session has used. A named owner lives while it has requests or claims; the record goes with the
+ * owner or with the session. There are core_conf.session_owners_max at most, see session_owner_add(). Each takes 64
+ * bytes, and 8 to 16 in the table.
  */
 struct session_owner {
     struct map_node by_pair; /* core.session_owners; its number is a keyed hash of both ids */

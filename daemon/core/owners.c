@@ -113,6 +113,7 @@ session_owner_free(struct core *c, struct session_owner *so)
     map_remove(&c->session_owners, &so->by_pair);
     list_remove(&so->session_node);
     list_remove(&so->owner_node);
+    user_count_session_owner(so->session, -1);
     freelist_give(&c->freelist, so, sizeof(*so));
     if (list_empty(&o->session_owners) && !o->ending) {
         owner_begin_grace(c, o, after_us(c->now_us, o->owner_grace_us));
@@ -127,8 +128,12 @@ pair_of(const struct core *c, const struct core_session *s, const struct owner *
     return hash_bytes(&c->key, ids, sizeof(ids));
 }
 
-/* Finds the record by the pair: a session may use very many owners, and an owner be used by very many sessions. */
-static void
+/*
+ * Finds the record by the pair: a session may use very many owners, and an owner be used by very many sessions. False:
+ * there is none, and there may not be one more. The other limits do not bound these records: there may be as many
+ * as sessions times named owners.
+ */
+static bool
 session_owner_add(struct core *c, struct core_session *s, struct owner *o)
 {
     uint64_t pair = pair_of(c, s, o);
@@ -138,8 +143,11 @@ session_owner_add(struct core *c, struct core_session *s, struct owner *o)
     for (; n != NULL; n = map_next(n)) {
         so = container_of(n, struct session_owner, by_pair);
         if (so->session == s && so->owner == o) {
-            return;
+            return true;
         }
+    }
+    if (!user_has_room(c, s->user, c->conf.session_owners_max, c->session_owners.count, user_session_owners(s))) {
+        return false;
     }
     so = freelist_take(&c->freelist, sizeof(*so));
     map_add(&c->session_owners, &so->by_pair, pair);
@@ -147,8 +155,10 @@ session_owner_add(struct core *c, struct core_session *s, struct owner *o)
     so->owner = o;
     list_push_back(&s->session_owners, &so->session_node);
     list_push_back(&o->session_owners, &so->owner_node);
+    user_count_session_owner(s, 1);
     timer_set(&c->timers, &o->timer, CORE_FOREVER);
     owner_drop_checkpoint(c, o);
+    return true;
 }
 
 struct owner *
@@ -181,7 +191,8 @@ owner_named(struct core *c, struct slice name)
 
 /*
  * Finds or makes the owner for which a request of this session acts. GRANTED: *out; the session uses the owner from now
- * on, whatever becomes of the request. NOT_HELD: the owner is unknown, and not to be made.
+ * on, whatever becomes of the request. NOT_HELD: the owner is unknown, and not to be made. TOO_MANY_OWNERS: the session
+ * does not use it.
  */
 enum core_answer
 owner_get(struct core *c, struct core_session *s, struct slice name, bool create, struct owner **out)
@@ -199,7 +210,9 @@ owner_get(struct core *c, struct core_session *s, struct slice name, bool create
     if (o == NULL) {
         o = owner_named(c, name);
     }
-    session_owner_add(c, s, o);
+    if (!session_owner_add(c, s, o)) {
+        return CORE_TOO_MANY_OWNERS; /* an owner that was made is freed at the end of the step */
+    }
     o->session = s->id;
     user_add_owner(o, s->user);
     *out = o;

@@ -42,6 +42,8 @@ void user_remove_owner(struct core *c, struct owner *o);
 uint64_t user_claims(const struct owner *o); /* of all owners of its user */
 void user_count_claim(const struct owner *o, int by);
 void user_count_blocking(const struct core_session *s, int by);
+void user_count_session_owner(struct core_session *s, int by); /* for the session, too */
+uint64_t user_session_owners(const struct core_session *s); /* of all sessions of its user */
 /*
  * True if a user that has `mine` of a limit for all (0 = no limit) may have one more, when all have `used`. A refusal
  * is counted if other users have room.

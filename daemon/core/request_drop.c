@@ -28,7 +28,8 @@ request_reply(struct core *c, const struct core_reply *rp)
     c->metrics->cancelled += rp->answer == CORE_CANCELLED;
     c->metrics->unavailable += rp->answer == CORE_UNAVAILABLE || rp->answer == CORE_REDIS_FULL;
     c->metrics->limited += rp->answer == CORE_TOO_MANY_WAITERS || rp->answer == CORE_TOO_MANY_LOCKS ||
-                           rp->answer == CORE_LOCKS_FULL || rp->answer == CORE_TOO_MANY_REQUESTS;
+                           rp->answer == CORE_LOCKS_FULL || rp->answer == CORE_TOO_MANY_OWNERS ||
+                           rp->answer == CORE_TOO_MANY_REQUESTS;
     core_act(c, &a);
 }
 

@@ -58,6 +58,7 @@ user_leave(struct core *c, struct core_session *s)
 {
     if (s->user != NULL) {
         s->user->sessions_n--;
+        s->user->session_owners_n -= s->session_owners_n; /* the session's job frees them later */
         user_drop(c, s->user);
         s->user = NULL;
     }
@@ -102,6 +103,21 @@ user_count_blocking(const struct core_session *s, int by)
     if (s->user != NULL) {
         s->user->blocking_n += (uint32_t)by;
     }
+}
+
+void
+user_count_session_owner(struct core_session *s, int by)
+{
+    s->session_owners_n += (uint64_t)(int64_t)by;
+    if (s->user != NULL) {
+        s->user->session_owners_n += (uint64_t)(int64_t)by;
+    }
+}
+
+uint64_t
+user_session_owners(const struct core_session *s)
+{
+    return s->user != NULL ? s->user->session_owners_n : 0;
 }
 
 bool

@@ -28,6 +28,7 @@ static const struct {
     [CORE_TOO_MANY_WAITERS] = {true, ERR_LIMIT, "too many waiters"},
     [CORE_TOO_MANY_LOCKS] = {true, ERR_LIMIT, "this owner holds or waits for too many locks"},
     [CORE_LOCKS_FULL] = {true, ERR_LIMIT, "too many locks, of all clients or of this user"},
+    [CORE_TOO_MANY_OWNERS] = {true, ERR_LIMIT, "connections use too many owners, in all or those of this user"},
     [CORE_TOO_MANY_REQUESTS] = {true, ERR_LIMIT, "too many requests of this connection wait behind this one"},
     [CORE_DRAINING] = {true, ERR_DRAINING, NULL},
     [CORE_UNAVAILABLE] = {true, ERR_UNAVAILABLE, NULL},

@@ -31,6 +31,9 @@
 /* The records that the core's jobs look at in one turn: about a millisecond. */
 #define SLICE 512
 
+/* See core_conf.session_owners_max: about 350 MB. A pool of 100 connections may act for 40,000 owners. */
+#define SESSION_OWNERS_MAX (4 * 1024 * 1024)
+
 /* ---- actions of the core: noted inside the step; only checkpoints are written at once, to mapped memory ---- */
 
 static void
@@ -229,6 +232,7 @@ core_settings(const struct engine *e, const struct conf *cf)
         .domains = backend_domains(e->backend),
         .locks_max = (uint32_t)cf->limit_locks,
         .total_locks_max = (uint64_t)cf->limit_total_locks,
+        .session_owners_max = SESSION_OWNERS_MAX,
         .user_percent = (uint32_t)cf->limit_user_share,
         .one_link = cf->redis_links == 1 && !backend_has_several_shards(e->backend),
         .stores_checkpoints = e->state_store.file != NULL,

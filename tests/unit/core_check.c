@@ -278,6 +278,7 @@ check_session_owners(const struct core *c, const struct core_session *s)
         }
         n++;
     }
+    assert(n == s->session_owners_n);
     return n;
 }
 
@@ -302,7 +303,7 @@ check_users(const struct core *c)
     map_for_each_safe(n, next, &c->users)
     {
         const struct user *u = container_of(n, struct user, by_key);
-        uint64_t sessions = 0, blocking = 0;
+        uint64_t sessions = 0, blocking = 0, session_owners = 0;
 
         map_for_each_safe(m, next_m, &c->sessions)
         {
@@ -310,8 +311,10 @@ check_users(const struct core *c)
 
             sessions += s->user == u;
             blocking += s->user == u ? s->blocking_n : 0;
+            session_owners += s->user == u ? s->session_owners_n : 0;
         }
         assert(u->refs > 0 && u->sessions_n == sessions && u->blocking_n == blocking);
+        assert(u->session_owners_n == session_owners);
         assert(u->claims_n <= c->claims.count);
     }
 }

@@ -63,6 +63,7 @@ START_TEST(every_core_answer_has_its_bytes)
         {CORE_TOO_MANY_WAITERS, "-LIMIT too many waiters\r\n"},
         {CORE_TOO_MANY_LOCKS, "-LIMIT this owner holds or waits for too many locks\r\n"},
         {CORE_LOCKS_FULL, "-LIMIT too many locks, of all clients or of this user\r\n"},
+        {CORE_TOO_MANY_OWNERS, "-LIMIT connections use too many owners, in all or those of this user\r\n"},
         {CORE_TOO_MANY_REQUESTS, "-LIMIT too many requests of this connection wait behind this one\r\n"},
         {CORE_DRAINING, "-DRAINING the daemon is shutting down\r\n"},
         {CORE_UNAVAILABLE, "-UNAVAILABLE Redis cannot answer\r\n"},

@@ -3,6 +3,8 @@
  */
 #include <stdio.h>
 
+#include "daemon/core/owners.h"
+#include "daemon/core/state.h"
 #include "tests/unit/core_world.h"
 
 enum { WAITERS = 60 };
@@ -134,6 +136,77 @@ START_TEST(a_user_leaves_something_to_others)
 }
 END_TEST
 
+/* s asks for nothing held, by the owners "o0", "o1" ..., and uses them by that. Returns how many, `owners` at most. */
+static int
+use_all(struct world *w, uint64_t s, int owners)
+{
+    char owner[16];
+
+    for (int n = 0; n < owners; n++) {
+        snprintf(owner, sizeof(owner), "o%d", n);
+        unlock(w, s, "none", .owner = owner);
+        if (w->answers[w->answers_n - 1].reply.answer == CORE_TOO_MANY_OWNERS) {
+            expect_reply(w, w->request, CORE_TOO_MANY_OWNERS);
+            return n;
+        }
+        expect_reply(w, w->request, CORE_NOT_HELD);
+    }
+    return owners;
+}
+
+/* Ten owners hold a lock each, and ten sessions of one user use each of them, up to the user's share. */
+static void
+use_up_the_share(struct world *w, uint64_t s[10])
+{
+    char name[16];
+    int n = 0;
+
+    for (int i = 0; i < 10; i++) {
+        s[i] = session_of(w, 1);
+        snprintf(name, sizeof(name), "o%d", i);
+        redis_grants(w, name, lock(w, s[0], name, .owner = name));
+    }
+    for (int i = 0; i < 10; i++) {
+        n += use_all(w, s[i], 10);
+    }
+    ck_assert_int_eq(n, 40);
+    ck_assert_uint_gt(w->metrics.user_shares, 0);
+}
+
+/*
+ * Requests for nothing held leave no more records of sessions and owners than the limit allows, and another user has
+ * its share. A session that uses the owner already is served, and so is every session's own owner.
+ */
+START_TEST(owners_of_sessions_are_bounded)
+{
+    struct core_conf conf = world_conf;
+    uint64_t s[10], other;
+    struct world w;
+
+    conf.session_owners_max = 50;
+    conf.user_percent = 80;
+    world_open_conf(&w, &conf);
+    use_up_the_share(&w, s);
+    ck_assert_uint_eq(w.core->session_owners.count, 40);
+    expect_reply(&w, unlock(&w, s[9], "o0", .owner = "o0"), CORE_TOO_MANY_OWNERS);
+    expect_reply(&w, world_ask(&w, CORE_CANCEL, s[9], "o0", (struct ask){.owner = "o0"}), CORE_TOO_MANY_OWNERS);
+    munlock(&w, s[9], "o0", .owner = "o0");
+    ck_assert_int_eq(part(expect_reply(&w, w.request, CORE_LEFT), 0)->part.answer, CORE_TOO_MANY_OWNERS);
+    expect_reply(&w, lock(&w, s[9], "a", .owner = "new"), CORE_TOO_MANY_OWNERS);
+    ck_assert_ptr_null(owner_find(w.core, slice_of("new")));
+    redis_grants(&w, "a", lock(&w, s[9], "a"));
+    redis_releases(&w, "o9", unlock(&w, s[0], "o9", .owner = "o9")); /* and with the owner 4 records go */
+    ck_assert_uint_eq(w.core->session_owners.count, 36);
+    other = session_of(&w, 2);
+    ck_assert_int_eq(use_all(&w, other, 9), 7); /* half of the 14 that are left */
+    gone(&w, s[0]);
+    ck_assert_uint_eq(w.core->session_owners.count, 36 - 9 + 7);
+    ck_assert_int_eq(use_all(&w, s[9], 9), 6);
+    skip_all(&w);
+    world_close(&w);
+}
+END_TEST
+
 /* The end of a wait, in whatever way, frees its part of the limit. */
 START_TEST(room_comes_back)
 {
@@ -254,7 +327,8 @@ int
 main(void)
 {
     const TTest *tests[] = {waits_are_of_no_session_alone, a_session_has_its_own_bound,
-                            most_of_a_limit_is_for_any_user, a_user_leaves_something_to_others, room_comes_back,
+                            most_of_a_limit_is_for_any_user, a_user_leaves_something_to_others,
+                            owners_of_sessions_are_bounded, room_comes_back,
                             ends_of_leases_are_not_kept_without_bound, the_end_of_a_lease_is_reported_for_a_while,
                             the_loss_of_a_renewed_lock_is_always_reported};
 
