@@ -289,7 +289,7 @@ take_duration(const char *text, int64_t *us)
 static bool
 take_wait(struct rlock_run *r, const char *text)
 {
-    int64_t us;
+    int64_t us, n;
 
     r->wait = text;
     if (strcasecmp(text, "forever") == 0) {
@@ -298,8 +298,8 @@ take_wait(struct rlock_run *r, const char *text)
     if (!take_duration(text, &us)) {
         return false;
     }
-    if (text[strlen(text) - 1] >= '0' && text[strlen(text) - 1] <= '9') {
-        snprintf(r->wait_text, sizeof(r->wait_text), "%ss", text);
+    if (number_parse(slice_of(text), &n)) {
+        snprintf(r->wait_text, sizeof(r->wait_text), "%" PRId64 "s", n);
         r->wait = r->wait_text;
     }
     return true;

@@ -30,7 +30,7 @@ struct rlock_run {
     struct rlock_at at;
     const char *name;
     const char *wait;      /* as LOCK's WAIT takes it; NULL = the daemon's default */
-    char wait_text[40];    /* `wait` points here if the option had another form */
+    char wait_text[24];    /* `wait` points here if the option had another form */
     const char *kind;      /* as LOCK's KIND takes it; NULL = by the daemon's rules */
     const char *limit;     /* as LOCK's LIMIT takes it; NULL = by the rules */
     bool shared;

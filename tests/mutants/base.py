@@ -72,6 +72,8 @@ MUTANTS = [
            "ld->cf->listen.n > CONF_LISTEN_MAX", "false", ["unit:test_conf_bad"]),
     Mutant("R1894", "a file with keys of TLS is used without TLS if the URL is that of the command line",
            "conf/conf_load.c", "override_url", "check_tls(ld, errors);", "", ["unit:test_conf"]),
+    Mutant("R1896", "a long number of seconds loses its last digits", "daemon/rlock.c", "take_wait",
+           '"%" PRId64 "s", n', '"%ss", text', ["redis:test_rlock.py Ending.test_a_plain_number_is_seconds"]),
     Mutant("R1840", "what an rlock without memory leaves of its command runs on", "daemon/rlock_guard.c", "next_ended",
            "if (WIFEXITED(status) && !no_memory)", "if (WIFEXITED(status))",
            ["redis:test_rlock_bad.py While.test_out_of_memory"]),

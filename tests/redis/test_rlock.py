@@ -123,6 +123,9 @@ class Ending(Rlock):
         began = time.monotonic()
         self.assertEqual(self.rlock("run", "x", "-w", "1", "--", "true")[0], 75)
         self.assertGreaterEqual(time.monotonic() - began, 0.9)
+        began = time.monotonic()
+        self.assertEqual(self.rlock("run", "x", "-w", "1".zfill(50), "--", "true")[0], 75)
+        self.assertGreaterEqual(time.monotonic() - began, 0.9)
         self.spawn("run", "x", "-w", "100", "--kill-after", "7", "--", "true")
         until(lambda: any(w["deadline_ms"] > 90000 for w in self.c.maps("WAITERS", "x")))
 
