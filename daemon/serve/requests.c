@@ -130,7 +130,7 @@ refuse_guess(struct session *s, struct slot *sl)
 {
     struct writer writer = {.out = &slots_box(s, sl)->bytes, .proto = s->proto};
 
-    writer_error(&writer, ERR_LIMIT, "too many wrong passwords from this address");
+    writer_error(&writer, ERR_LIMIT, "too many wrong passwords from this client");
     session_quit(s);
     slots_done(s, sl);
 }

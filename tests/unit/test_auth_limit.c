@@ -132,14 +132,14 @@ START_TEST(so_many_wait_at_a_time)
     }
     settle();
     more = come_as(7);
-    expects(&more, "AUTH sesame\n", "-LIMIT too many wrong passwords from this address\r\n<end>");
+    expects(&more, "AUTH sesame\n", "-LIMIT too many wrong passwords from this client\r\n<end>");
     close(more.fd);
     more = come_as(8);
     expects(&more, "AUTH sesame\n", "+OK\r\n"); /* another client has a limit of its own */
     leave(&more);
     close(c[0].fd); /* that makes no room: its AUTH still waits, and nothing is read behind it */
     more = come_as(7);
-    expects(&more, "AUTH sesame\n", "-LIMIT too many wrong passwords from this address\r\n<end>");
+    expects(&more, "AUTH sesame\n", "-LIMIT too many wrong passwords from this client\r\n<end>");
     close(more.fd);
     session_close(c[1].s, CLOSE_KILLED);
     more = come_as(7);
