@@ -231,7 +231,7 @@ end_now(struct process *p)
     }
     p->phase = PHASE_ENDING;
     sockets_stop_accepting(&p->sockets);
-    drain_start(p->engine);
+    drain_start(p->engine, RELEASES_US);
     drain_close_sessions(p->engine, "shutdown");
     p->again = true; /* what the sessions held is still to be flushed */
     set_timer(p, RELEASES_US);
@@ -243,7 +243,7 @@ drain(struct process *p)
     p->phase = PHASE_DRAINING;
     notify_stopping();
     sockets_leave_to_systemd(&p->sockets);
-    drain_start(p->engine);
+    drain_start(p->engine, p->conf->drain_us);
     notify_status(&p->notify, p->engine);
     set_timer(p, p->conf->drain_us);
 }

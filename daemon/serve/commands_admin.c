@@ -34,7 +34,7 @@ enum cmd_result
 cmd_drain(struct cmd *c)
 {
     writer_simple(c->out, "OK");
-    drain_start(c->session->engine);
+    drain_start(c->session->engine, 0);
     return CMD_DONE;
 }
 

@@ -105,7 +105,7 @@ drain_print(const struct engine *e, struct buf *out, struct outbox *box)
 }
 
 static void
-log_drain(const struct engine *e, bool is_over)
+log_drain(const struct engine *e, bool is_over, int64_t timeout_us)
 {
     struct core_totals t = core_totals(e->core);
     struct buf names;
@@ -114,7 +114,8 @@ log_drain(const struct engine *e, bool is_over)
     print_locks(&(struct naming){.engine = e, .out = &names, .for_log = true});
     log_event(e->log, is_over ? LOG_WARN : LOG_INFO, "engine", is_over ? "drain timeout" : "draining", "sessions",
               LOG_N(e->sessions_n), "held", LOG_N(t.held_claims), "releasing", LOG_N(t.releasing_claims), "locks",
-              LOG_B(buf_slice(&names)), "timeout_ms", LOG_N(e->conf->drain_us / US_PER_MS), is_over ? "effect" : NULL,
+              LOG_B(buf_slice(&names)), is_over || timeout_us > 0 ? "timeout_ms" : NULL,
+              LOG_N(timeout_us / US_PER_MS), is_over ? "effect" : NULL,
               LOG_S("all sessions are closed, and lose their locks; named owners keep theirs, for the next process or "
                     "until the leases end"),
               "remedy", LOG_S("a longer drain_timeout, if holders need more time"), NULL);
@@ -122,13 +123,13 @@ log_drain(const struct engine *e, bool is_over)
 }
 
 void
-drain_start(struct engine *e)
+drain_start(struct engine *e, int64_t timeout_us)
 {
     if (e->draining) {
         return;
     }
     e->draining = true;
-    log_drain(e, false);
+    log_drain(e, false, timeout_us);
     engine_step(e, &(struct core_event){.type = CORE_DRAIN});
 }
 
@@ -136,7 +137,7 @@ void
 drain_log_timeout(struct engine *e)
 {
     if (!drain_is_complete(e)) {
-        log_drain(e, true);
+        log_drain(e, true, e->conf->drain_us);
     }
 }
 

@@ -13,8 +13,11 @@
 struct engine;
 struct outbox;
 
-/* Stops grants. drain_is_complete(): nothing is held and nothing is in flight any more. */
-void drain_start(struct engine *e);
+/*
+ * Stops grants. drain_is_complete(): nothing is held and nothing is in flight any more. timeout_us: for the log, when
+ * the caller ends the drain in any case; 0: it waits for as long as it takes.
+ */
+void drain_start(struct engine *e, int64_t timeout_us);
 bool drain_is_complete(const struct engine *e);
 
 /* The drain ends: logs what it still waits for, if anything. */

@@ -66,22 +66,23 @@ class Signals(Case):
         self.assertEqual(late.cmd("LOCK", "other"), DRAINING)
         return dict(line.split(":", 1) for line in late.cmd("INFO", "server").split("\r\n") if ":" in line)
 
-    def waits_for(self, how):
+    def waits_for(self, how, timeout):
         info = self.drains(how)
         named = ", ".join("n%d (session %d)" % (i, self.session) for i in range(7))
         names = "a=b c (owner my job), %s and 3 more" % named
         self.assertEqual((info["drain_held"], info["drain_locks"]), ("11", names))
-        self.assertRegex(self.d.log(), r'draining sessions=[12] held=11 releasing=0 locks="%s"' % re.escape(names))
+        self.assertRegex(self.d.log(), r'(?m)draining sessions=[12] held=11 releasing=0 locks="%s"%s$' %
+                         (re.escape(names), timeout))
         for i in range(9):
             self.assertEqual(self.holder.cmd("UNLOCK", "n%d" % i), 0)
         self.assertIn("drain_locks:a=b c (owner my job), n9 (session %d)\r\n" % self.session, self.d.cmd("INFO"))
 
     def test_drain_says_what_it_waits_for(self):
-        self.waits_for(lambda d: self.assertEqual(d.cmd("DRAIN"), "OK"))
+        self.waits_for(lambda d: self.assertEqual(d.cmd("DRAIN"), "OK"), "")  # until the holders have finished
         self.assertTrue(self.d.running())
 
     def test_term_says_what_it_waits_for(self):
-        self.waits_for(lambda d: d.signal(signal.SIGTERM))
+        self.waits_for(lambda d: d.signal(signal.SIGTERM), " timeout_ms=3600000")
         with self.d.conn() as another:  # the connection of a pool
             self.assertEqual(another.cmd("UNLOCK", "a=b c", "OWNER", "my job"), 0)
         self.assertEqual(self.holder.cmd("UNLOCK", "n9"), 0)

@@ -95,7 +95,7 @@ START_TEST(ready_names_the_cause)
     must_answer("GET /readyz HTTP/1.0\r\n\r\n", " 503 ", "redis: down");
     redis->env.state(redis->env.ctx, true);
     must_answer("GET /readyz HTTP/1.0\r\n\r\n", " 200 ", "ok");
-    drain_start(engine);
+    drain_start(engine, 0);
     must_answer("GET /readyz HTTP/1.0\r\n\r\n", " 503 ", "draining");
 }
 END_TEST

@@ -81,7 +81,7 @@ START_TEST(nothing_is_waited_for_by_a_drain_behind_a_stop)
     struct client c = come();
 
     setup(&c, "LOCK b LEASE 1s\n");
-    drain_start(engine);
+    drain_start(engine, 0);
     ask_and_stop(&c, "INFO server\n", 0, 1300 * US_PER_MS);
     expect(&c, AGAIN);
     ck_assert_uint_eq(engine->metrics.late_replies, 1);

@@ -325,7 +325,7 @@ START_TEST(draining_sends_waiters_away_and_ends_idle)
     settle();
     sends(&c, "LOCK a\n");
     settle();
-    drain_start(engine);
+    drain_start(engine, 0);
     settle();
     buf_init(&b, 0);
     receives(&c, &b);
