@@ -40,7 +40,8 @@
  *     to show first whether they still wait. For kinds with a queue in Redis, or whose expiry alone proves ownership,
  *     no attempt is sent behind any release.
  * A7  A claim whose grant too few replicas have acknowledged is the first in the queue again when that grant is given
- *     back. Until then no claim asks, except for a ticket: otherwise others would overtake it while it cannot ask.
+ *     back (claim.shortfall ends). Until then no claim asks, except for a ticket: otherwise others would overtake it
+ *     while it cannot ask.
  * A8  A claim that asked alone, and that Redis may have granted the lock, asks again before all others, also those that
  *     have come back to a kept position in front of it: they would find the lock taken by this claim, which nobody
  *     holds, until its lease ends. Kinds with tickets have claim_put_by_ticket() for that.
@@ -130,8 +131,7 @@ try_queue(struct core *c, struct lock *l)
     struct list *pos, *nxt;
     struct claim *first;
 
-    l->shortfall = l->shortfall && l->releasing_n > 0;
-    if (l->shortfall) { /* A7 */
+    if (q->shortfalls_n > 0) { /* A7 */
         return;
     }
     first = q->trying_n == 0 && q->retry_us <= c->now_us ? asks_first(c, l) : NULL;

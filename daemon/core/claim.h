@@ -66,10 +66,10 @@ struct claim {
     bool op_background : 1; /* RELEASING: it is of WINDOW_BACKGROUND, else of WINDOW_UNLOCK */
 
     /* of the position */
-    bool has_ticket : 1;    /* kinds with tickets: Redis has one of this claim; QUEUED, TRYING, and RELEASING until it
-                               is gone */
+    bool has_ticket : 1;    /* kinds with tickets: Redis has its ticket; QUEUED, TRYING, RELEASING until it is gone */
     bool counted_kept : 1;  /* QUEUED, TRYING: counted in queue.kept_n and core.kept_n; see count_kept() */
     bool has_cursor : 1;    /* QUEUED, TRYING: it has a bookmark: K1 of cursors.c */
+    bool shortfall : 1;     /* RELEASING: too few replicas have acknowledged its grant */
     bool was_queued : 1;    /* RELEASING, STRAGGLING: it came from QUEUED or TRYING, and still has `queued`; else it
                                came from HELD or CACHED. claim_move() alone sets it */
 

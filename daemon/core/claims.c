@@ -236,6 +236,10 @@ claim_move(struct core *c, struct claim *cl, enum claim_state to)
     }
     window_leave(c, cl); /* it waited there in its former state; before count(), which may use lost_node */
     count(c, cl, -1);
+    if (cl->shortfall) {
+        cl->shortfall = false;
+        cl->lock->queue->shortfalls_n--;
+    }
     if (to == CLAIM_RELEASING && cl->state != CLAIM_STRAGGLING) {
         cl->was_queued = (CLAIM_IN_QUEUE & (1u << cl->state)) != 0;
     } else if (cl->state == CLAIM_LOST) {

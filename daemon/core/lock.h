@@ -42,7 +42,6 @@ struct lock {
                                                it in claim.review_n */
     unsigned review_why : 2; /* ROUND_REVIEW: REVIEW_* */
     bool has_round : 1;     /* a round over its claims is pending */
-    bool shortfall : 1;     /* a grant that too few replicas had is being given back: A7 of attempts.c */
     uint32_t limit;         /* HOLDERS_LIMIT: so many may hold it */
     uint32_t linger_us;     /* LINGER_MAX_US at most */
     uint32_t owner_grace_us, queue_grace_us; /* the longest since it had no claim; GRACE_MAX_US at most */

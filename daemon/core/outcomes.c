@@ -129,13 +129,14 @@ acquire_shortfall(struct core *c, struct claim *cl, const struct core_done *d)
 
     q->replicas = (uint8_t)d->replicas;
     q->replicas_wanted = (uint8_t)d->replicas_wanted;
-    cl->lock->shortfall = true;
     c->metrics->replica_shortfalls++;
     uncertain_set_in_redis(cl, true);
     cl->expiry_ms = 0;
     take_expiry(c, cl, d);
     uncertain_raise_expiry_max(cl, c->now_us, cl->lease_us);
     op_release(c, cl, NULL);
+    cl->shortfall = true; /* until it leaves RELEASING: claim_move() */
+    q->shortfalls_n++;
     attempt_failed(c, cl->lock, d);
 }
 

@@ -52,6 +52,7 @@ struct queue {
     uint32_t waiting_n;     /* LOCK requests that wait for it ... */
     uint32_t blocking_n;    /* ... and of them, those that are `blocking` */
     uint32_t trying_n;      /* claims TRYING */
+    uint32_t shortfalls_n;  /* claims with claim.shortfall: A7 of attempts.c */
     uint32_t kept_n;        /* claims whose position is kept without a request */
     uint32_t redis_holders_n;   /* kinds with several holders: their number in Redis at the last TAKEN */
     uint32_t failed_n;      /* failures of Redis in a row, BACKOFF_TIMES at most */

@@ -254,5 +254,8 @@ MUTANTS = [
     Mutant("R856", "acknowledgements of the lost data's replicas count for a reclaim", CORE + "outcomes.c", "held_ok",
            "cl->replicas = 0;", "", ["unit:test_core_replicas"]),
     Mutant("R859", "a later waiter overtakes a waiter whose grant had too few acknowledgements", CORE + "attempts.c",
-           "try_queue", "(l->shortfall)", "(false)", ["unit:test_core_replicas"]),
+           "try_queue", "(q->shortfalls_n > 0)", "(false)", ["unit:test_core_replicas"]),
+    Mutant("R1863", "after a shortfall no permit is asked for before all releases of the name are answered",
+           CORE + "attempts.c", "try_queue", "(q->shortfalls_n > 0)", "(q->shortfalls_n > 0 || l->releasing_n > 0)",
+           ["unit:test_core_replicas"]),
 ]

@@ -230,7 +230,7 @@ check_lock(const struct core *c, const struct lock *l)
 {
     struct list *pos, *nxt;
     bool wanted = false, drains;
-    uint32_t releasing = 0, sent = 0, kept = 0;
+    uint32_t releasing = 0, sent = 0, kept = 0, shortfalls = 0;
 
     check_list(&l->queue->claims, CLAIM_IN(QUEUED) | CLAIM_IN(TRYING));
     check_list(&l->holders, CLAIM_IN(HELD));
@@ -249,8 +249,9 @@ check_lock(const struct core *c, const struct lock *l)
 
         releasing += cl->state == CLAIM_RELEASING;
         sent += cl->state == CLAIM_RELEASING && cl->op != 0;
+        shortfalls += cl->state == CLAIM_RELEASING && cl->shortfall;
     }
-    assert(releasing == l->releasing_n && sent == l->releases_sent_n);
+    assert(releasing == l->releasing_n && sent == l->releases_sent_n && shortfalls == l->queue->shortfalls_n);
     check_attempts(l);
     drains = job_is_pending(&lock_domain(c, l)->walk[WALK_DRAIN].job) || round_is_pending(c, l, ROUND_DRAIN);
     assert(!wanted || !c->draining || drains);

@@ -141,6 +141,38 @@ START_TEST(a_waiter_asks_again)
 }
 END_TEST
 
+/* After a shortfall the waiters wait for the release of that permit, not for those of other permits. */
+START_TEST(releases_of_other_permits_do_not_count)
+{
+    struct world w;
+    struct flight op, other, gives;
+    uint64_t holder, waiter, id, frees;
+
+    world_open(&w);
+    holder = session(&w);
+    redis_grants(&w, "a", lock(&w, holder, "a", .kind = KIND_SEMAPHORE, .limit = 5));
+    waiter = session(&w);
+    id = lock(&w, waiter, "a", .kind = KIND_SEMAPHORE, .limit = 5, .replicas = 2);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    frees = unlock(&w, holder, "a");
+    other = expect_op(&w, CORE_RELEASE, "a");
+    SHORTFALL(&w, op, 1, 2);
+    gives = expect_op(&w, CORE_RELEASE, "a");
+    ck_assert_uint_ne(gives.op.claim, other.op.claim);
+    lock(&w, session(&w), "a", .kind = KIND_SEMAPHORE, .limit = 5, .replicas = 2);
+    pass(&w, MS(800));
+    quiet(&w); /* A7: nobody overtakes the waiter */
+    redis_says(&w, gives, CORE_OK);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    redis_says(&w, op, CORE_OK, .replicas = 2);
+    expect_reply(&w, id, CORE_GRANTED);
+    skip_all(&w); /* now the other waiter asks, too */
+    redis_says(&w, other, CORE_OK);
+    expect_reply(&w, frees, CORE_LEFT);
+    world_close(&w);
+}
+END_TEST
+
 /* The wait ends: the reply has the numbers of the last attempt. */
 START_TEST(waited_in_vain)
 {
@@ -317,6 +349,7 @@ int
 main(void)
 {
     const TTest *tests[] = {replicas_are_asked_for_a_first_hold, too_few, given_back_for_sure, a_waiter_asks_again,
+                            releases_of_other_permits_do_not_count,
                             waited_in_vain, patience, broken_before_they_have_it, one_of_several, handed_over,
                             not_handed_over, not_when_it_was_reclaimed};
 
