@@ -41,7 +41,7 @@
  *     no attempt is sent behind any release.
  * A7  A claim whose grant too few replicas have acknowledged is the first in the queue again when that grant is given
  *     back (claim.shortfall ends). Until then no claim asks, except for a ticket: otherwise others would overtake it
- *     while it cannot ask.
+ *     while it cannot ask. With tickets it is the last: the grant has used up its ticket.
  * A8  A claim that asked alone, and that Redis may have granted the lock, asks again before all others, also those that
  *     have come back to a kept position in front of it: they would find the lock taken by this claim, which nobody
  *     holds, until its lease ends. Kinds with tickets have claim_put_by_ticket() for that.

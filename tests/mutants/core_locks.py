@@ -258,4 +258,7 @@ MUTANTS = [
     Mutant("R1863", "after a shortfall no permit is asked for before all releases of the name are answered",
            CORE + "attempts.c", "try_queue", "(q->shortfalls_n > 0)", "(q->shortfalls_n > 0 || l->releasing_n > 0)",
            ["unit:test_core_replicas"]),
+    Mutant("R1864", "after a shortfall the queues here and in Redis have different orders", CORE + "claims.c",
+           "claim_enqueue", "policy(cl->lock)->tickets ? ++c->serial : r->serial", "r->serial",
+           ["unit:test_core_replicas"]),
 ]

@@ -173,6 +173,51 @@ START_TEST(releases_of_other_permits_do_not_count)
 }
 END_TEST
 
+static void
+note_session(void *ctx, const struct core_waiter_view *v)
+{
+    uint64_t **at = ctx;
+
+    *(*at)++ = v->owner.session;
+}
+
+/*
+ * The grant has used up the ticket, and the waiter takes another one, behind those of the others. So it goes last here,
+ * too: otherwise the queues here and in Redis would wait for each other.
+ */
+START_TEST(a_waiter_with_a_ticket_goes_last)
+{
+    struct world w;
+    struct flight op, gives;
+    uint64_t s[3], first, order[3] = {0}, *at = order;
+
+    world_open(&w);
+    for (int i = 0; i < 3; i++) {
+        s[i] = session(&w);
+        lock(&w, s[i], "a", .kind = KIND_FAIR, .replicas = 2);
+        op = i == 0 ? expect_op(&w, CORE_ACQUIRE, "a") : op;
+    }
+    first = op.op.claim;
+    SHORTFALL(&w, op, 1, 2);
+    gives = expect_op(&w, CORE_RELEASE, "a");
+    pass(&w, MS(800));
+    for (int i = 1; i < 3; i++) {
+        op = expect_op(&w, CORE_ACQUIRE, "a");
+        ck_assert(op.op.ticket && op.op.claim != first);
+        redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30), .has_ticket = true);
+    }
+    redis_says(&w, gives, CORE_OK);
+    op = expect_op(&w, CORE_ACQUIRE, "a");
+    ck_assert(op.op.ticket && op.op.claim == first);
+    redis_says(&w, op, CORE_TAKEN, .pttl_us = SEC(30), .has_ticket = true);
+    core_waiters_of(w.core, w.now_us, SLICE_LIT("a"), 3, note_session, &at);
+    ck_assert(order[0] == s[1] && order[1] == s[2] && order[2] == s[0]);
+    op = expect_op(&w, CORE_ACQUIRE, "a"); /* the one whose ticket is the first */
+    ck_assert(!op.op.ticket && op.op.claim != first);
+    world_close(&w);
+}
+END_TEST
+
 /* The wait ends: the reply has the numbers of the last attempt. */
 START_TEST(waited_in_vain)
 {
@@ -349,7 +394,7 @@ int
 main(void)
 {
     const TTest *tests[] = {replicas_are_asked_for_a_first_hold, too_few, given_back_for_sure, a_waiter_asks_again,
-                            releases_of_other_permits_do_not_count,
+                            releases_of_other_permits_do_not_count, a_waiter_with_a_ticket_goes_last,
                             waited_in_vain, patience, broken_before_they_have_it, one_of_several, handed_over,
                             not_handed_over, not_when_it_was_reclaimed};
 
