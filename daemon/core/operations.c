@@ -270,30 +270,34 @@ op_release(struct core *c, struct claim *cl, struct request *r)
     dirty_mark_lock(c, cl->lock); /* the next attempt may be sent behind this release (A6) */
 }
 
+/* The claim's release, if it waits in a window (either one), is sent: a request waits for the lock. */
+static void
+send_awaited_release(struct core *c, struct claim *cl)
+{
+    if (cl->state == CLAIM_RELEASING && cl->awaits_window) {
+        window_leave(c, cl);
+        op_release(c, cl, claim_op_request(cl));
+    }
+}
+
 /*
- * Looks at the first few claims only: any permit that comes back serves the waiter. A release behind very many claims
- * of other states keeps its turn in the window.
+ * Looks at the last few claims, which have come last, and at the first few: very many that are LOST, or IDLE because
+ * their requests wait for others of their owners, may be in front of a release, or behind it. Any permit that comes
+ * back serves the waiter. A release in the midst of very many other claims keeps its turn in the window.
  */
 void
 op_send_releases(struct core *c, struct lock *l)
 {
-    struct list *pos, *nxt;
-    int looked = 0;
+    struct list *last = l->rest.prev, *first = l->rest.next;
 
     if (l->releasing_n == l->releases_sent_n || !window_has_room(c, WINDOW_UNLOCK)) {
         return;
     }
-    list_for_each_safe(pos, nxt, &l->rest)
-    {
-        struct claim *cl = container_of(pos, struct claim, node);
-
-        if (++looked > ATTEMPTS_MAX) {
-            return;
-        }
-        if (cl->state == CLAIM_RELEASING && cl->awaits_window) { /* in either window */
-            window_leave(c, cl);
-            op_release(c, cl, claim_op_request(cl));
-        }
+    for (int i = 0; i < ATTEMPTS_MAX && last != &l->rest; i++, last = last->prev) {
+        send_awaited_release(c, container_of(last, struct claim, node));
+    }
+    for (int i = 0; i < ATTEMPTS_MAX && first != &l->rest; i++, first = first->next) {
+        send_awaited_release(c, container_of(first, struct claim, node));
     }
 }
 

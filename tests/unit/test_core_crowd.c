@@ -455,6 +455,48 @@ START_TEST(releases_in_turn)
 }
 END_TEST
 
+/* Claims that stay with the lock, lost or idle, hide no release from the request that waits for it. */
+START_TEST(a_release_among_other_claims_leaves_for_a_request)
+{
+    enum { OTHERS = ATTEMPTS_MAX + 6 };
+
+    for (int behind = 0; behind < 2; behind++) {
+        struct core_conf conf = world_conf;
+        struct world w;
+        char owner[8];
+        uint64_t s, other, ends;
+
+        conf.window = 1;
+        world_open_conf(&w, &conf);
+        s = session(&w);
+        other = session(&w);
+        ends = session(&w);
+        for (int i = 0; i < OTHERS && behind == 0; i++) { /* each loses the lock, and is not informed */
+            snprintf(owner, sizeof(owner), "o%d", i);
+            redis_grants(&w, "a", lock(&w, s, "a", .owner = owner, .lease_us = SEC(1)));
+            pass(&w, SEC(1));
+            redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
+        }
+        take(&w, s, "held");
+        take(&w, ends, "first");
+        take(&w, ends, "a");
+        gone(&w, ends); /* one release is in flight, the other one waits for its turn */
+        expect_op(&w, CORE_RELEASE, "first");
+        for (int i = 0; i < OTHERS && behind == 1; i++) { /* requests that wait for an earlier one of their owner */
+            snprintf(owner, sizeof(owner), "o%d", i);
+            lock(&w, s, "held", .owner = owner);
+            skip_all(&w);
+            lock(&w, s, "a", .owner = owner);
+        }
+        quiet(&w);
+        lock(&w, other, "a");
+        expect_op(&w, CORE_RELEASE, "a");
+        skip_all(&w);
+        world_close(&w);
+    }
+}
+END_TEST
+
 /* The outcome of the releases is unknown: those that had no turn yet leave before any is repeated. */
 START_TEST(releases_that_fail)
 {
@@ -614,6 +656,7 @@ main(void)
         a_shortened_lease_comes_sooner,
         reclaims_that_fail,
         releases_in_turn,
+        a_release_among_other_claims_leaves_for_a_request,
         releases_that_fail,
         unlocks_in_turn,
         names_that_hash_alike,
