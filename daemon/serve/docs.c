@@ -66,11 +66,24 @@ is_key(const struct usage *u, int i)
     return i == u->first && is_name(u, i);
 }
 
-/* True: the argument is the list of names of MLOCK or MUNLOCK, behind their number. */
+/* True: the argument is a list behind its number: the names of MLOCK or MUNLOCK, or the keys of EVAL or EVALSHA. */
 static bool
 is_keys(const struct usage *u, int i)
 {
-    return u->first >= 0 && i == u->arg[u->first].next && is_name(u, i) && u->arg[i].multiple;
+    const struct usage_arg *a = &u->arg[i];
+
+    return a->type == USAGE_VALUE && a->multiple && i != u->first && (is_name(u, i) || slice_is(a->name, "key"));
+}
+
+static bool
+has_keys(const struct usage *u)
+{
+    int i = u->first;
+
+    while (i >= 0 && !is_keys(u, i)) {
+        i = u->arg[i].next;
+    }
+    return i >= 0;
 }
 
 static void
@@ -180,7 +193,7 @@ write_flags(enum command_id id, bool key, bool keys, struct writer *w)
         {"pubsub", strcmp(row->group, "events") == 0},
         {"no_auth", row->role == ROLE_ANY},
         {"blocking", id == CMD_LOCK || id == CMD_MLOCK},
-        {"movablekeys", keys}, /* the count of names shows where the names end */
+        {"movablekeys", keys}, /* their number shows where they end */
     };
     size_t i, n = 0;
 
@@ -209,9 +222,9 @@ write_info(enum command_id id, struct writer *w)
     writer_array(w, 10);
     write_name(id, w);
     writer_int(w, row->words_min == row->words_max ? (int64_t)row->words_min : -(int64_t)row->words_min);
-    write_flags(id, key, u.first >= 0 && is_keys(&u, u.arg[u.first].next), w);
-    writer_int(w, key); /* first key, last key, step */
-    writer_int(w, key);
+    write_flags(id, key, has_keys(&u), w);
+    writer_int(w, key); /* first key, last key (-1: the last word), step */
+    writer_int(w, key && u.arg[u.first].multiple ? -1 : key);
     writer_int(w, key);
     writer_set(w, 1);
     writer_simple(w, category);

@@ -37,6 +37,8 @@ MUTANTS = [
            "drain_start(c->session->engine, 0)",
            "drain_start(c->session->engine, c->session->engine->conf->drain_us)",
            ["redis:test_daemon.py Signals.test_drain_says_what_it_waits_for"]),
+    Mutant("R1897", "COMMAND gives DEL one key", SERVE + "docs.c", "write_info",
+           "key && u.arg[u.first].multiple ? -1 : key", "key", ["unit:test_docs"]),
     Mutant("U3", "a waiting client has no room in its socket for the reply", SERVE + "recheck.c", "recheck_some",
            "peek_take(s[n]);", "", ["unit:test_peek"]),
     Mutant("U4", "requests of one batch of input delay the next batch", SERVE + "session.c", "session_input",

@@ -209,6 +209,42 @@ START_TEST(docs_of_many_names)
 }
 END_TEST
 
+/* Where a client library finds the keys; of a list behind its number they are movable. */
+START_TEST(keys_of_commands)
+{
+    static const struct {
+        const char *name, *first, *last, *step;
+        bool movable;
+    } rows[] = {
+        {"lock", "1", "1", "1", false},  {"get", "1", "1", "1", false},    {"del", "1", "-1", "1", false},
+        {"mlock", "0", "0", "0", true},  {"munlock", "0", "0", "0", true}, {"eval", "0", "0", "0", true},
+        {"evalsha", "0", "0", "0", true}, {"info", "0", "0", "0", false},  {"subscribe", "0", "0", "0", false},
+    };
+    struct client c = come();
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char line[64];
+        struct resp all, *one, *flags;
+        bool movable = false;
+
+        snprintf(line, sizeof(line), "COMMAND INFO %s\n", rows[i].name);
+        all = ask(&c, line);
+        one = &all.child[0];
+        ck_assert_str_eq(one->child[0].text, rows[i].name);
+        ck_assert_str_eq(one->child[3].text, rows[i].first);
+        ck_assert_str_eq(one->child[4].text, rows[i].last);
+        ck_assert_str_eq(one->child[5].text, rows[i].step);
+        flags = &one->child[2];
+        for (size_t k = 0; k < flags->n; k++) {
+            movable = movable || strcmp(flags->child[k].text, "movablekeys") == 0;
+        }
+        ck_assert_msg(movable == rows[i].movable, "%s", rows[i].name);
+        resp_fini(&all);
+    }
+    leave(&c);
+}
+END_TEST
+
 START_TEST(command_lists_all)
 {
     struct client c = come();
@@ -300,6 +336,7 @@ main(void)
     tcase_add_loop_test(shapes, docs_have_the_shape_redis_cli_wants, 2, 4);
     tcase_add_test(shapes, docs_of_named_commands);
     tcase_add_test(shapes, docs_of_many_names);
+    tcase_add_test(shapes, keys_of_commands);
     tcase_add_test(shapes, command_lists_all);
     tcase_add_test(shapes, help_lists_each_usage);
     tcase_add_test(shapes, help_for_one);
