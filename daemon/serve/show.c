@@ -2,7 +2,7 @@
  * show.c -- the state for programs: the fields of a lock, a waiter, a holder, a session.
  *
  * LOCKS, WAITERS, SESSIONS (commands_list.c), LOCKINFO and INFO's tables are made of these. An unknown value is null.
- * Of a lock that no owner here holds, `holds` and `held_ms` are 0.
+ * Of a lock that no owner here holds, `holds` is 0.
  */
 #include "daemon/serve/show.h"
 
@@ -92,7 +92,11 @@ show_lock(const struct engine *e, const struct core_lock_view *v, int64_t now_us
     add_id(f, "token", v->token);
     fields_number(f, "holds", v->holds);
     add_lease(f, v->deadline_us, now_us);
-    fields_ms(f, "held_ms", v->held_us);
+    if (v->holders > 0) {
+        fields_ms(f, "held_ms", v->held_us);
+    } else {
+        fields_none(f, "held_ms");
+    }
     fields_number(f, "waiters", v->waiters);
     fields_ms(f, "oldest_wait_ms", v->oldest_wait_us);
     fields_text(f, "key", v->key);

@@ -39,6 +39,8 @@ MUTANTS = [
            ["redis:test_daemon.py Signals.test_drain_says_what_it_waits_for"]),
     Mutant("R1897", "COMMAND gives DEL one key", SERVE + "docs.c", "write_info",
            "key && u.arg[u.first].multiple ? -1 : key", "key", ["unit:test_docs"]),
+    Mutant("R1898", "a lock that another daemon holds counts as held for 0 ms", SERVE + "show.c", "show_lock",
+           "if (v->holders > 0) {", "if (true) {", ["unit:test_commands"]),
     Mutant("U3", "a waiting client has no room in its socket for the reply", SERVE + "recheck.c", "recheck_some",
            "peek_take(s[n]);", "", ["unit:test_peek"]),
     Mutant("U4", "requests of one batch of input delay the next batch", SERVE + "session.c", "session_input",

@@ -581,6 +581,8 @@ START_TEST(lockinfo)
     redis->seen.pttl_ms = 20000;
     r = ask(&c, "LOCKINFO x\n");
     check_field(&r, "state", "taken");
+    check_field(&r, "holds", "0");
+    check_field(&r, "held_ms", NULL); /* another daemon, or another client, has it for an unknown time */
     check_field(&r, "owner", NULL);
     check_field(&r, "redis_type", "hash");
     check_field(&r, "redis_owner", "0b9c2c1e-3f57-4c6a-9b0e-5a3d7f5c9f10:84");
