@@ -32,6 +32,15 @@ local origin = redis.sha1hex(server:match('run_id:(%x+)') .. replication:match('
 
 call('PERSIST', gen) -- a full Redis accepts this write, and then all later writes of the script
 
+-- A key of another type is not rlockd's, and is deleted: what it had is lost.
+local lost = false
+for i, type in ipairs({'zset', 'hash', 'hash', 'zset', 'string'}) do
+    local found = call('TYPE', KEYS[i]).ok
+    if found ~= 'none' and found ~= type then
+        lost = call('DEL', KEYS[i]) == 1
+    end
+end
+
 -- ---- the head, and whether the data below it is what it was ----
 
 local birth, saved_origin, version, state, began, longest, awaited, asked, new =
@@ -49,7 +58,7 @@ if not whole or saved_origin ~= origin or suspect >= began then
     else
         call('DEL', seen, who, gen, back, used)
         version = 0
-        new = not head and not holds and known == 0 and not strict and
+        new = not head and not lost and not holds and known == 0 and not strict and
             not call('INFO', 'commandstats'):find('cmdstat_flush', 1, true)
         call('SETBIT', used, 16384, 1)
     end

@@ -226,4 +226,6 @@ MUTANTS = [
     Mutant("R1882", "an origin of digits alone is taken for the end of a grace period", "scripts/common.lua", "",
            "'^%d+ %x+ (%d+)$'", "' (%d+)$'",
            ["redis:test_scripts_grace.py InAGrace.test_how_long_it_lasts_if_the_origin_has_no_letters"]),
+    Mutant("R1887", "an anchor's key of another type is taken for one that was never there", "scripts/anchor.lua", "",
+           "not lost and", "", ["redis:test_scripts_anchor.py Lost.test_a_key_of_another_type_is_a_loss"]),
 ]

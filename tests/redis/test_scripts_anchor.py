@@ -319,6 +319,23 @@ class Lost(Anchored):
         one.register(brings=a.birth, **self.lists((one, 100)))
         self.assertEqual(one.register(bits=[(7, 100), (6, 100)]).bits, "10")
 
+    def test_a_key_of_another_type_is_a_loss(self):
+        types = {"seen": "zset", "who": "hash", "gen": "hash", "back": "zset", "used": "string"}
+        for key in types:
+            with self.subTest(key):
+                self.c.cmd("FLUSHALL")
+                self.c.cmd("CONFIG", "RESETSTAT")  # which forgets the FLUSHALL
+                one, _ = self.daemons()
+                birth = one.birth
+                self.c.cmd("DEL", "rlock:{a}:" + key)
+                self.c.cmd("RPUSH", "rlock:{a}:" + key, "x")
+                a = Daemon(self, 3).register()
+                self.assertEqual((a.status, a.new), (ABSTAINS, 0))
+                self.assertGreater(a.birth, birth)
+                self.assertEqual(one.register().status, ABSTAINS)
+                for k, expected in types.items():
+                    self.assertEqual(self.c.cmd("TYPE", "rlock:{a}:" + k), expected)
+
     def test_lists_for_another_birth_are_none(self):
         one, _ = self.daemons()
         birth = one.birth
