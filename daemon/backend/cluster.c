@@ -95,7 +95,7 @@ on_map(struct cluster *c, struct slice text, const char *host)
 
 /*
  * The version of one node decides which scripts all nodes run. It is known before the first shard is opened, unless the
- * node refuses to report it.
+ * node does not report it: it refuses to, or is loading its data.
  */
 static void
 on_version(struct cluster *c, const char *version)

@@ -45,7 +45,8 @@ struct cluster_seeds {
     struct reasons unreachable[CLUSTER_LISTED_MAX]; /* of the nodes of the URL */
     struct reasons refused;
     char map_error[160]; /* why the last answer is no map; "" = it is one */
-    char info_error[160]; /* a refusal to report the version, until a node reports it; "" = none */
+    bool has_version; /* a node has reported the version; no later one has refused to */
+    char info_error[160]; /* the latest refusal, until a node reports the version; "" = none */
 };
 
 /* Whether the log is to get the reason: it differs from the last one there, and this minute has few lines. */
@@ -140,6 +141,7 @@ version_unknown(struct cluster_seeds *s, struct slice error)
                   LOG_S(s->address->shown), "reason", LOG_S(INFO_REFUSED), "error",
                   LOG_S(text_error(text, error, s->address)), NULL);
     }
+    s->has_version = false;
     snprintf(s->info_error, sizeof(s->info_error), "%.80s: " INFO_REFUSED, s->address->shown);
 }
 
@@ -151,7 +153,7 @@ on_info(void *arg, enum link_result result, const struct reply *r, int64_t sent_
     char version[32] = "";
 
     (void)sent_us;
-    if (s->cluster->known && s->info_error[0] == '\0') {
+    if (s->cluster->known && s->has_version) {
         return;
     }
     if (result == LINK_ANSWERED && r->type == REPLY_TEXT) {
@@ -160,6 +162,7 @@ on_info(void *arg, enum link_result result, const struct reply *r, int64_t sent_
             log_event(s->cluster->env.log, LOG_INFO, "redis", "the version of the cluster is known", "address",
                       LOG_S(s->address->shown), "version", LOG_S(version), NULL);
         }
+        s->has_version = true;
         s->info_error[0] = '\0';
         s->events.version(s->cluster, version);
     } else if (result == LINK_ANSWERED && r->type == REPLY_ERROR && !text_error_is_transient(r->text)) {
@@ -250,7 +253,7 @@ cluster_seeds_ask(struct cluster_seeds *s)
         move_on(s);
     } else if (link_up(s->link)) { /* a link that is greeting asks by itself, and for the version first */
         ask_map(s);
-        if (s->info_error[0] != '\0' && clock_now_us() >= s->version_us + VERSION_US) {
+        if (!s->has_version && clock_now_us() >= s->version_us + VERSION_US) {
             ask_version(s, s->link);
         }
     }

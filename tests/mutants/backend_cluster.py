@@ -196,4 +196,6 @@ MUTANTS = [
            ["redis:test_cluster_talk.py OtherKeys.test_one_subscribes_late"]),
     Mutant("R976", "an old master that has not learned of the move is reported as one that needs a higher config epoch",
            BACKEND + "cluster_map.c", "merge_slots", "index[was] >= named_n && ", "", ["unit:test_cluster_map"]),
+    Mutant("R1888", "a cluster whose first node was loading its data stays a Redis 6", BACKEND + "cluster_seeds.c",
+           "cluster_seeds_ask", "!s->has_version", "s->info_error[0] != '\\0'", ["unit:test_cluster_seeds"]),
 ]

@@ -30,10 +30,35 @@ no_wake(struct cluster *c, int64_t in_us)
     (void)in_us;
 }
 
+static bool link_is_up;
+static unsigned infos; /* questions for the version */
+
+static bool
+is_up(const struct redis_link *l)
+{
+    (void)l;
+    return link_is_up;
+}
+
+static bool
+sends(struct redis_link *l, int words, const struct slice *word, link_reply_fn *fn, void *arg)
+{
+    (void)l;
+    (void)words;
+    (void)fn;
+    (void)arg;
+    infos += slice_is(word[0], "INFO");
+    return true;
+}
+
+#define link_up is_up
+#define link_send sends
 #define link_last_error error_of
 #define link_retarget moves_on
 #define cluster_wake no_wake
 #include "daemon/backend/cluster_seeds.c"
+#undef link_up
+#undef link_send
 #undef link_last_error
 #undef link_retarget
 #undef cluster_wake
@@ -49,6 +74,15 @@ on_text(struct cluster *c, struct slice text, const char *host)
     return map_is_good;
 }
 
+static char version[32]; /* the last one that was reported */
+
+static void
+on_version(struct cluster *c, const char *text)
+{
+    (void)c;
+    snprintf(version, sizeof(version), "%s", text);
+}
+
 static struct cluster c;
 static struct cluster_seeds s;
 
@@ -62,11 +96,13 @@ begin(void)
         c.url.listed[i].port = (int)(7001 + i);
         snprintf(c.url.listed[i].host, sizeof(c.url.listed[i].host), "127.0.0.1");
     }
-    s = (struct cluster_seeds){.cluster = &c, .events = {.map = on_text}};
+    s = (struct cluster_seeds){.cluster = &c, .events = {.map = on_text, .version = on_version}};
     s.address = address_unknown("node", NULL, NULL, 0, false);
     address_move(s.address, "127.0.0.1", 7001);
     last_error = "";
-    moves = 0;
+    moves = infos = 0;
+    version[0] = '\0';
+    link_is_up = false;
     map_is_good = true;
 }
 
@@ -109,6 +145,31 @@ START_TEST(a_map_keeps_the_link_at_its_node)
     map_is_good = false;
     on_map(&s, LINK_ANSWERED, &r, 0);
     ck_assert(s.useless);
+}
+END_TEST
+
+/* The node was loading its data when it was asked for the version, and no longer when it gave the map. */
+START_TEST(the_version_is_asked_for_until_a_node_reports_it)
+{
+    struct reply loading = {.type = REPLY_ERROR, .text = SLICE_LIT("LOADING Redis is loading the dataset in memory")};
+    struct reply info = {.type = REPLY_TEXT, .text = SLICE_LIT("# Server\r\nredis_version:7.0.15\r\n")};
+    struct reply other = {.type = REPLY_TEXT, .text = SLICE_LIT("# Server\r\nredis_version:6.2.14\r\n")};
+
+    link_is_up = true;
+    s.version_us = clock_now_us();
+    on_info(&s, LINK_ANSWERED, &loading, 0);
+    cluster_seeds_ask(&s);
+    ck_assert_uint_eq(infos, 0); /* not in each request for the map */
+    s.version_us -= VERSION_US;
+    cluster_seeds_ask(&s);
+    ck_assert_uint_eq(infos, 1);
+    on_info(&s, LINK_ANSWERED, &info, 0);
+    ck_assert_str_eq(version, "7.0.15");
+    s.version_us -= VERSION_US;
+    cluster_seeds_ask(&s);
+    ck_assert_uint_eq(infos, 1);
+    on_info(&s, LINK_ANSWERED, &other, 0);
+    ck_assert_str_eq(version, "7.0.15");
 }
 END_TEST
 
@@ -175,6 +236,7 @@ main(void)
     tcase_add_test(t, a_question_that_ends_because_the_link_moves_does_not_count);
     tcase_add_test(t, a_question_without_an_answer_makes_the_link_move_on);
     tcase_add_test(t, a_map_keeps_the_link_at_its_node);
+    tcase_add_test(t, the_version_is_asked_for_until_a_node_reports_it);
 #ifdef RLOCKD_TEST_CLOCK
     tcase_add_test(t, reasons_that_alternate_are_four_lines_a_minute);
     tcase_add_test(t, a_reason_that_stays_is_logged_once);
