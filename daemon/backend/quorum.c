@@ -204,8 +204,12 @@ parse(struct quorum *qu, const struct backend_conf *conf, char error[160])
         size_t n = strcspn(at, ",");
         char url[1024];
 
-        if (qu->nodes_n == TALLY_NODES_MAX || n >= sizeof(url)) {
+        if (qu->nodes_n == TALLY_NODES_MAX) {
             snprintf(error, 160, "quorum: at most %d URLs", TALLY_NODES_MAX);
+            return false;
+        }
+        if (n >= sizeof(url)) {
+            snprintf(error, 160, "quorum: a URL has more than %zu bytes", sizeof(url) - 1);
             return false;
         }
         snprintf(url, sizeof(url), "%.*s", (int)n, at);

@@ -1039,6 +1039,24 @@ START_TEST(tcp_by_number_and_by_name)
 }
 END_TEST
 
+START_TEST(too_long_a_quorum_is_refused)
+{
+    struct backend_env env = {.base = w.base, .log = &w.log, .metrics = &w.metrics, .uuid = UUID,
+                              .post = on_post, .inspected = on_inspected, .state = on_state};
+    char url[2048] = "quorum:", error[160] = "";
+
+    w.conf.url = url;
+    for (int i = 0; i < 10; i++) {
+        snprintf(url + strlen(url), sizeof(url) - strlen(url), "%sunix:/%d", i > 0 ? "," : "", i);
+    }
+    ck_assert_ptr_null(backend_open(&w.conf, &env, error));
+    ck_assert_str_eq(error, "quorum: at most 9 URLs");
+    snprintf(url, sizeof(url), "quorum:unix:/%01100d,unix:/b,unix:/c", 0);
+    ck_assert_ptr_null(backend_open(&w.conf, &env, error));
+    ck_assert_str_eq(error, "quorum: a URL has more than 1023 bytes");
+}
+END_TEST
+
 START_TEST(bad_urls_are_refused)
 {
     static const char *const bad[] = {
@@ -1355,6 +1373,7 @@ main(void)
         no_password_where_one_is_wanted,
         tcp_by_number_and_by_name,
         bad_urls_are_refused,
+        too_long_a_quorum_is_refused,
     };
     const TTest *const behind_proxy[] = {
         a_lost_reply_is_unknown,
