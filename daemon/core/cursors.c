@@ -281,11 +281,7 @@ cursor_end(struct core *c, struct core_cursor *w)
 void
 cursors_join(struct core *c, struct lock *l)
 {
-    struct bookmark *b = lock_domain(c, l)->end_bookmark;
-
-    if (b != NULL) {
-        bookmark_move(c, b, (struct place){.lock = l});
-    }
+    bookmark_move(c, lock_domain(c, l)->end_bookmark, (struct place){.lock = l});
 }
 
 void

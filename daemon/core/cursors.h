@@ -20,7 +20,7 @@ struct lock *cursor_next(struct core *c, struct core_cursor *w, const struct loc
 void cursor_suspend(struct core *c, struct core_cursor *w, struct lock *l, struct claim *waiter);
 
 /* Bookmarks move; each of these takes the same time however many cursors there are. */
-void cursors_join(struct core *c, struct lock *l);        /* the lock is the new last one of its domain */
+void cursors_join(struct core *c, struct lock *l);        /* a new last lock; its domain has a bookmark at the end */
 void cursors_leave(struct core *c, struct lock *l);       /* the lock is about to be freed */
 void cursors_pass(struct core *c, struct claim *cl);      /* the claim is about to leave its position in the queue */
 

@@ -168,7 +168,9 @@ lock_new(struct core *c, struct slice name, uint64_t number, const struct core_s
         map_add(&c->by_key, lock_key_node(l), hash_bytes(&c->key, spec->key.p, spec->key.n));
     }
     list_push_back(&lock_domain(c, l)->locks, &l->all);
-    cursors_join(c, l);
+    if (lock_domain(c, l)->end_bookmark != NULL) {
+        cursors_join(c, l);
+    }
     note_domain(c, l->domain);
     c->locks_n++;
     return l;

@@ -464,13 +464,14 @@ START_TEST(a_release_among_other_claims_leaves_for_a_request)
         struct core_conf conf = world_conf;
         struct world w;
         char owner[8];
-        uint64_t s, other, ends;
+        uint64_t s, other, first, second;
 
         conf.window = 1;
         world_open_conf(&w, &conf);
         s = session(&w);
         other = session(&w);
-        ends = session(&w);
+        first = session(&w);
+        second = session(&w);
         for (int i = 0; i < OTHERS && behind == 0; i++) { /* each loses the lock, and is not informed */
             snprintf(owner, sizeof(owner), "o%d", i);
             redis_grants(&w, "a", lock(&w, s, "a", .owner = owner, .lease_us = SEC(1)));
@@ -478,10 +479,11 @@ START_TEST(a_release_among_other_claims_leaves_for_a_request)
             redis_says(&w, expect_op(&w, CORE_RELEASE, "a"), CORE_OK);
         }
         take(&w, s, "held");
-        take(&w, ends, "first");
-        take(&w, ends, "a");
-        gone(&w, ends); /* one release is in flight, the other one waits for its turn */
+        take(&w, first, "first");
+        take(&w, second, "a");
+        gone(&w, first); /* its release is in flight, and the next one waits for its turn */
         expect_op(&w, CORE_RELEASE, "first");
+        gone(&w, second);
         for (int i = 0; i < OTHERS && behind == 1; i++) { /* requests that wait for an earlier one of their owner */
             snprintf(owner, sizeof(owner), "o%d", i);
             lock(&w, s, "held", .owner = owner);
