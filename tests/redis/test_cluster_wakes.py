@@ -161,7 +161,7 @@ class Subscriptions(Case):
     def test_the_first_node_greets_late(self):
         """Its version, which decides the type of channels, is known before the map all the same."""
         self.CONF = CONF.replace("timeout: 2s", "timeout: 1m, connect_timeout: 1m")
-        self.c.nodes[0].cmd("CLIENT", "PAUSE", str(int(1500 * harness.SLOW)), "ALL")  # both daemons start meanwhile
+        self.c.nodes[0].cmd("CLIENT", "PAUSE", str(int(700 * harness.SLOW)), "ALL")  # both daemons start meanwhile
         self.given_to(*self.held_and_requested("w3"))
 
     def test_the_connection_is_lost(self):
