@@ -4,8 +4,8 @@
     run.py [--only TEXT] [--cell TEXT] [--jobs N] [--locks|--watched|--cluster|--quorum|--clients|--load]
 
 prints its steps, then the tables, the reasons of all cells that did not pass, and `N passed, N failed[, N
-skipped]`; the same goes to build/interop/report.txt. Status 0 exactly when nothing failed. N parts run at a time (they
-mostly wait: twice as many as there are processors), and then the loads, one after the other.
+skipped]`; the same goes to build/interop/report.txt. Status 0 exactly when nothing failed. N parts run at a time (as
+many as there are processors), and then the loads, one after the other.
 """
 import argparse
 import glob
@@ -77,8 +77,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--only", help="rows whose name has this")
     p.add_argument("--cell", help="columns whose name has this")
-    p.add_argument("--jobs", type=int, default=2 * len(os.sched_getaffinity(0)),
-                   help="parts at a time")
+    p.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="parts at a time")
     for option in OPTIONS:
         p.add_argument("--" + option, action="store_true", help="only this part")
     asked = p.parse_args()
