@@ -125,57 +125,52 @@ START_TEST(graces_rise)
 }
 END_TEST
 
+/*
+ * The process of a boot opens the file, and finds one checkpoint with that deadline, 0 = unknown; the first process (-1)
+ * finds none, and stores it. `killed`: before state_file_restored().
+ */
+static void
+process(const char *boot, int64_t deadline_us, bool killed)
+{
+    struct state_file *h = opened(boot);
+    struct core_checkpoint one = checkpoint(11, "a", "a", "alice");
+    struct core_restored a;
+    bool first = deadline_us < 0;
+
+    ck_assert(state_file_load(h, &a));
+    ck_assert_uint_eq(a.n, first ? 0 : 1);
+    if (!first) {
+        ck_assert_int_eq(a.checkpoint[0].part.deadline_us, deadline_us);
+    }
+    state_file_loaded_free(&a);
+    if (first) {
+        ck_assert(state_file_keep(h, &one));
+    }
+    if (!killed) {
+        state_file_restored(h);
+    }
+    state_file_close(&h);
+}
+
 /* A process that does not know its boot cannot tell a restart from a reboot. */
 START_TEST(unknown_boots)
 {
-    static const char *const boots[] = {"", "", "boot", "boot", "", "boot"};
-    static const int64_t deadlines[] = {0, 0, 0, 5000, 0, 0};
-    struct core_checkpoint one = checkpoint(11, "a", "a", "alice");
-    struct core_restored a;
-
-    for (size_t i = 0; i < sizeof(boots) / sizeof(boots[0]); i++) {
-        struct state_file *h = opened(boots[i]);
-
-        ck_assert(state_file_load(h, &a));
-        ck_assert_uint_eq(a.n, i > 0);
-        if (i > 0) {
-            ck_assert_int_eq(a.checkpoint[0].part.deadline_us, deadlines[i]);
-        }
-        state_file_loaded_free(&a);
-        if (i == 0) {
-            ck_assert(state_file_keep(h, &one));
-        }
-        state_file_restored(h);
-        state_file_close(&h);
-    }
+    process("", -1, false);
+    process("", 0, false);
+    process("boot", 0, false);
+    process("boot", 5000, false);
+    process("", 0, false);
+    process("boot", 0, false);
 }
 END_TEST
 
 /* After a reboot the deadlines are unknown; the table belongs to the earlier boot until state_file_restored(). */
 START_TEST(another_boot)
 {
-    struct core_checkpoint one = checkpoint(11, "a", "a", "alice");
-    struct core_restored a;
-
-    for (int i = 0; i < 4; i++) {
-        static const char *const boots[] = {"one", "two", "two", "two"};
-        static const int64_t deadlines[] = {0, 0, 0, 5000};
-        struct state_file *h = opened(boots[i]);
-
-        ck_assert(state_file_load(h, &a));
-        ck_assert_uint_eq(a.n, i > 0);
-        if (i > 0) {
-            ck_assert_int_eq(a.checkpoint[0].part.deadline_us, deadlines[i]);
-        }
-        state_file_loaded_free(&a);
-        if (i == 0) {
-            ck_assert(state_file_keep(h, &one));
-        }
-        if (i != 1) { /* the second process is killed before that */
-            state_file_restored(h);
-        }
-        state_file_close(&h);
-    }
+    process("one", -1, false);
+    process("two", 0, true);
+    process("two", 0, false);
+    process("two", 5000, false);
 }
 END_TEST
 
