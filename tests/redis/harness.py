@@ -29,6 +29,23 @@ _libc = ctypes.CDLL(None)
 _ports = []  # sockets: while one is bound to the name of a port, no server that is about to start gets that port
 
 
+def passing(sockets, names=""):
+    """Arguments of Rlockd for a daemon that gets the sockets as systemd passes them, with these LISTEN_FDNAMES."""
+    code = """if True:
+        import os, sys
+        n = int(sys.argv[1])
+        for i, fd in enumerate([os.dup(int(fd)) for fd in sys.argv[3:3 + n]]):
+            os.dup2(fd, 3 + i)
+            os.set_inheritable(3 + i, True)  # dup2(3, 3) keeps close-on-exec
+        os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(n))
+        if sys.argv[2]:
+            os.environ["LISTEN_FDNAMES"] = sys.argv[2]
+        os.execv(sys.argv[3 + n], sys.argv[3 + n:])
+        """
+    passed = [s.fileno() for s in sockets]
+    return {"under": [sys.executable, "-c", code, str(len(passed)), names, *map(str, passed)], "pass_fds": passed}
+
+
 def die_with_us():
     """
     In a child, before exec: KILL when the test process ends; signals at their defaults, also those that nohup or & made

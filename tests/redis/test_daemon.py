@@ -444,13 +444,7 @@ class Systemd(Case):
         self.addCleanup(unix.close)
         unix.bind(path)
         unix.listen(16)
-        code = ("import os,sys\n"
-                "os.dup2(int(sys.argv[1]), 3)\n"
-                "os.set_inheritable(3, True)\n"
-                "os.environ.update(LISTEN_PID=str(os.getpid()),LISTEN_FDS='1')\n"
-                "os.execv(sys.argv[2],sys.argv[2:])\n")
-        d = self.rlockd(under=[sys.executable, "-c", code, str(unix.fileno())], listen=False, pass_fds=(unix.fileno(),),
-                        conf="drain_timeout: 1h\n")
+        d = self.rlockd(**harness.passing([unix]), listen=False, conf="drain_timeout: 1h\n")
         c = self.conn(d)
         self.assertGreater(c.cmd("LOCK", "a"), 0)
         d.signal(signal.SIGTERM)
@@ -475,14 +469,7 @@ class Systemd(Case):
         port = tcp.getsockname()[1]
         http = socket.create_server(("127.0.0.1", 0))
         page = http.getsockname()
-        code = ("import os,sys\n"
-                "for n, fd in enumerate([os.dup(int(a)) for a in sys.argv[1:4]]):\n"
-                "    os.dup2(fd, 3 + n)\n"
-                "    os.set_inheritable(3 + n, True)\n"  # dup2(3, 3) keeps close-on-exec
-                "os.environ.update(LISTEN_PID=str(os.getpid()),LISTEN_FDS='3',LISTEN_FDNAMES='a:b:http')\n"
-                "os.execv(sys.argv[4],sys.argv[4:])\n")
-        passed = (unix.fileno(), tcp.fileno(), http.fileno())
-        d = self.rlockd(under=[sys.executable, "-c", code, *map(str, passed)], listen=False, pass_fds=passed)
+        d = self.rlockd(**harness.passing([unix, tcp, http], "a:b:http"), listen=False)
         for s in (unix, tcp, http):
             s.close()
         with socket.create_connection(page, harness.DEADLINE) as s:
@@ -498,14 +485,7 @@ class Systemd(Case):
     def test_two_passed_sockets_for_the_page(self):
         """The second one must not become a socket for locks, which has no password."""
         both = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-        code = ("import os,sys\n"
-                "for n, fd in enumerate([os.dup(int(a)) for a in sys.argv[1:3]]):\n"
-                "    os.dup2(fd, 3 + n)\n"
-                "    os.set_inheritable(3 + n, True)\n"
-                "os.environ.update(LISTEN_PID=str(os.getpid()),LISTEN_FDS='2',LISTEN_FDNAMES='http:http')\n"
-                "os.execv(sys.argv[3],sys.argv[3:])\n")
-        passed = [s.fileno() for s in both]
-        d = self.rlockd(under=[sys.executable, "-c", code, *map(str, passed)], pass_fds=passed, wait=False,
+        d = self.rlockd(**harness.passing(both, "http:http"), wait=False,
                         redis="unix:" + os.path.join(self.dir, "none"))
         for s in both:
             s.close()
@@ -515,15 +495,7 @@ class Systemd(Case):
     def test_more_passed_sockets_than_can_be_served(self):
         """All or none: a client at a socket that nothing serves would wait for ever."""
         some = [socket.create_server(("127.0.0.1", 0)) for _ in range(33)]
-        code = ("import os,sys\n"
-                "os.environ.update(LISTEN_PID=str(os.getpid()),LISTEN_FDS='33')\n"
-                "for n in range(33):\n"
-                "    os.dup2(int(sys.argv[1 + n]), 100 + n)\n"
-                "for n in range(33):\n"
-                "    os.dup2(100 + n, 3 + n)\n"
-                "os.execv(sys.argv[34],sys.argv[34:])\n")
-        passed = [s.fileno() for s in some]
-        d = self.rlockd(under=[sys.executable, "-c", code, *map(str, passed)], pass_fds=passed, wait=False,
+        d = self.rlockd(**harness.passing(some), wait=False,
                         redis="unix:" + os.path.join(self.dir, "none"))
         for s in some:
             s.close()

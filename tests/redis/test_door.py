@@ -178,16 +178,11 @@ class Protected(Case):
 
     def test_a_passed_socket_that_other_hosts_reach(self):
         with socket.create_server(("0.0.0.0", 0)) as s:
-            code = ("import os,sys\n"
-                    "os.dup2(int(sys.argv[1]), 3)\n"
-                    "os.set_inheritable(3, True)\n"
-                    "os.environ.update(LISTEN_PID=str(os.getpid()),LISTEN_FDS='1')\n"
-                    "os.execv(sys.argv[2],sys.argv[2:])\n")
-            under = [sys.executable, "-c", code, str(s.fileno())]
-            d = self.rlockd(under=under, listen=False, pass_fds=(s.fileno(),), wait=False)
+            passed = harness.passing([s])
+            d = self.rlockd(**passed, listen=False, wait=False)
             self.assertEqual(d.wait(), 1)
             self.assertIn(self.OPEN, d.log())
-            d = self.rlockd(under=under, listen=False, pass_fds=(s.fileno(),), wait=False, name="b",
+            d = self.rlockd(**passed, listen=False, wait=False, name="b",
                             conf="auth: { password: sesame, timeout: 1m }\n")
             with Conn(s.getsockname()) as c:
                 self.assertEqual(c.cmd("AUTH", "sesame"), "OK")

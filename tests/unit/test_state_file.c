@@ -126,8 +126,8 @@ START_TEST(graces_rise)
 END_TEST
 
 /*
- * The process of a boot opens the file, and finds one checkpoint with that deadline, 0 = unknown; the first process (-1)
- * finds none, and stores it. `killed`: before state_file_restored().
+ * A process of that boot opens the file, and finds one checkpoint with that deadline, 0 = not known. The first process
+ * (deadline -1) finds none, and stores it. `killed`: before state_file_restored().
  */
 static void
 process(const char *boot, int64_t deadline_us, bool killed)
